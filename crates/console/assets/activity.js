@@ -66,11 +66,11 @@ function eventTable() {
 
 /** The section of the page. */
 export function activityPart(cx) {
-  const box = errorBox();
   const list = eventTable();
-  let [all, kind, number] = [[], 'all', 0];
+  const box = errorBox('clusterMonitor', list);
+  let [all, kind, number, isLoaded] = [[], 'all', 0, false];
   const draw = () => {
-    if (!document.hidden) list.show(kind === 'all' ? all : all.filter((one) => one.kind === kind));
+    if (isLoaded && !document.hidden) list.show(kind === 'all' ? all : all.filter((one) => one.kind === kind));
   };
   const add = (events) => {
     all = [...all, ...events.map((one) => ({ ...one, key: ++number }))].slice(-EVENTS_MAX);
@@ -81,7 +81,7 @@ export function activityPart(cx) {
       const { events } = await get('api/events');
       if (cx.left) return;
       showError(box, null);
-      all = [];
+      [all, isLoaded] = [[], true];
       add(events);
     } catch (error) {
       if (!cx.left) showError(box, error);
@@ -91,13 +91,9 @@ export function activityPart(cx) {
   // After a loss of the connection, events in between are in the history.
   cx.onLeave(live.on('state', () => live.currentState() === 'live' && load()));
   load();
-  const kinds = select(
-    [['all', 'all'], 'flush', 'compaction', 'load', 'memory'],
-    'all',
-    (next) => {
-      kind = next;
-      draw();
-    },
-  );
+  const kinds = select([['all', 'all'], 'flush', 'compaction', 'load', 'memory'], 'all', (next) => {
+    kind = next;
+    draw();
+  });
   return section('Events', el('div', { class: 'bar' }, field('Kind', kinds)), box, list.node);
 }

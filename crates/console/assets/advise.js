@@ -13,7 +13,7 @@ const string = (value, ...names) => String(dig(value, ...names) ?? '');
 const dateOf = (value) => Date.parse(dig(value, '$date') ?? '');
 
 export function advisePage(cx) {
-  const box = errorBox();
+  const box = errorBox('clusterMonitor');
   const note = el('p', { class: 'hint', role: 'status' });
   const shown = el('div');
   const again = button('Get advice', () => load(), { class: 'quiet' });

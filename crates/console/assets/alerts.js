@@ -1,6 +1,6 @@
 // Alerts: the rules with their states, silences, actions, and what happened.
 import { get, postJson } from './api.js';
-import { announce, button, dialog, el, errorBox, field, fill, section, select, showError } from './dom.js';
+import { announce, button, dialog, el, errorBox, field, fill, fills, section, select, showError } from './dom.js';
 import { table } from './table.js';
 import * as format from './format.js';
 import * as live from './live.js';
@@ -20,6 +20,7 @@ export function amount(value, unit) {
   if (unit === 'bytes') return format.bytes(value);
   if (unit === 's') return format.duration(value * 1000);
   if (unit === 'us') return format.micros(value);
+  if (unit === 'share') return format.percent(value);
   const text = format.plain(Math.abs(value) < 10 ? Math.round(value * 1000) / 1000 : Math.round(value));
   return unit ? `${text} ${unit}` : text;
 }
@@ -38,7 +39,7 @@ async function silence(rule, reload) {
   const done = await dialog(`Silence ${rule.name}`, (close) => {
     const span = select(SILENCES, '3600', () => {});
     return [
-      el('p', {}, 'Nobody is told while a rule is silent. What happens is in the history below.'),
+      el('p', {}, 'No action is told while a rule is silent. What happens is in the history below.'),
       field('For', span),
       box,
       el(
@@ -90,9 +91,23 @@ const historyTable = () =>
     [
       { label: 'Time', value: (event) => event.atMs, text: (event) => format.time(event.atMs) },
       { label: 'Rule', value: (event) => event.alert },
-      { label: 'What', value: (event) => event.state, text: (event) => event.state + (event.silenced ? ' (silent)' : '') },
-      { label: 'Value', value: (event) => event.value ?? -1, text: (event) => amount(event.value, event.unit), number: true },
-      { label: 'Lasted', value: (event) => event.atMs - event.sinceMs, text: (event) => format.duration(event.atMs - event.sinceMs), number: true },
+      {
+        label: 'What',
+        value: (event) => event.state,
+        text: (event) => event.state + (event.silenced ? ' (silent)' : ''),
+      },
+      {
+        label: 'Value',
+        value: (event) => event.value ?? -1,
+        text: (event) => amount(event.value, event.unit),
+        number: true,
+      },
+      {
+        label: 'Lasted',
+        value: (event) => event.atMs - event.sinceMs,
+        text: (event) => format.duration(event.atMs - event.sinceMs),
+        number: true,
+      },
       { label: 'Condition', value: (event) => event.condition, cls: 'prose' },
     ],
     {
@@ -122,20 +137,25 @@ const actionTable = () =>
   );
 
 export function alertsPage(cx) {
-  const box = errorBox();
+  const box = errorBox('clusterMonitor');
   const load = async () => {
     try {
       const found = await get('api/alerts');
       if (cx.left) return;
       showError(box, found.enabled ? null : { message: 'Alerts are off: the server was started with --noalerts.' });
-      rules.show(found.rules ?? []);
-      actions.show(found.actions ?? []);
-      history.show(found.history ?? []);
+      if (!found.enabled) {
+        [rules, actions, history].forEach((list) => list.clear('Alerts are off.'));
+        return;
+      }
+      rules.show(found.rules);
+      actions.show(found.actions);
+      history.show(found.history);
     } catch (error) {
       if (!cx.left) showError(box, error);
     }
   };
   const [rules, actions, history] = [ruleTable(load), actionTable(), historyTable()];
+  fills(box, rules, actions, history);
   fill(
     cx.root,
     box,

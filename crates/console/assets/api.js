@@ -1,5 +1,7 @@
 // Requests to the server's interface, and its errors.
+import { answered, failed, loaded } from './contact.js';
 import { dig, parse } from './ejson.js';
+import { Composed, located } from './typed.js';
 
 const TIMEOUT_MS = 60000;
 
@@ -19,8 +21,10 @@ export const onLoginRequired = (handler) => {
   listeners.login = handler;
 };
 
-async function request(path, options = {}) {
+/** `isOfPage`: what it returns is shown by the page that is open. */
+async function request(path, { isOfPage = true, ...options } = {}) {
   let response;
+  const beganMs = Date.now();
   try {
     const { timeoutMs = TIMEOUT_MS, ...rest } = options;
     response = await fetch(path, {
@@ -32,9 +36,14 @@ async function request(path, options = {}) {
   } catch (error) {
     const message =
       error.name === 'TimeoutError' ? 'The server did not reply in time.' : 'The server cannot be reached.';
+    failed(beganMs);
     throw new ServerError({ message, status: 0 });
   }
-  if (response.ok) return response;
+  answered();
+  if (response.ok) {
+    if (isOfPage) loaded();
+    return response;
+  }
   const body = await response.json().catch(() => ({}));
   const { code, codeName, message } = body.error ?? {};
   const error = new ServerError({
@@ -59,7 +68,10 @@ const post = (path, body, timeoutMs) =>
 export const postJson = async (path, body) => (await post(path, JSON.stringify(body))).json();
 
 /** GET of a JSON document. */
-export const get = async (path) => (await request(path)).json();
+export const get = async (path, options) => (await request(path, options)).json();
+
+/** GET of a JSON document as text, which `ejson.js` reads without loss. */
+export const getText = async (path) => (await request(path)).text();
 
 /** Logs in; throws the server's error if it is refused. */
 export const login = (user, password, db) => post('api/login', JSON.stringify({ user, password, db }));
@@ -73,13 +85,24 @@ function check(reply) {
 
 /**
  * Runs a command whose text may be in the shell's notation, and returns the text of the reply, which `ejson.js` reads
- * without loss. Options: `canonical` requests canonical extended JSON, `timeoutMs` is how long to wait.
+ * without loss. If the text is a `Composed`, errors in it name the place where it was typed. Options: `canonical`
+ * requests canonical extended JSON, `timeoutMs` is how long to wait.
  */
 export async function commandText(db, text, { canonical = false, timeoutMs } = {}) {
   const form = canonical ? ', "canonical": true' : '';
-  const reply = await (
-    await post('api/command', `{"db": ${JSON.stringify(db)}, "command": ${text}${form}}`, timeoutMs)
-  ).text();
+  const before = `{"db": ${JSON.stringify(db)}, "command": `;
+  const whole = text instanceof Composed ? text.text : text;
+  let response;
+  try {
+    response = await post('api/command', `${before}${whole}${form}}`, timeoutMs);
+  } catch (error) {
+    if (error.status === 400 && text instanceof Composed) {
+      // It is about what was typed, not about a request that nobody has seen.
+      throw new SyntaxError(located(error.message, before, text));
+    }
+    throw error;
+  }
+  const reply = await response.text();
   check(JSON.parse(reply));
   return reply;
 }

@@ -1,6 +1,7 @@
 // Starts the console: session, pages, navigation, theme, the state of the connection.
 import * as api from './api.js';
 import { announce, el, errorBox, fill, setText, showError } from './dom.js';
+import * as contact from './contact.js';
 import * as live from './live.js';
 import { loginPage } from './login.js';
 import { overviewPage } from './overview.js';
@@ -18,9 +19,9 @@ import { logPage } from './log.js';
 import { serverPage } from './server.js';
 
 const PAGES = {
-  overview: { title: 'Overview', group: 'Watch', mount: overviewPage },
-  memory: { title: 'Memory', group: 'Watch', mount: memoryPage },
-  storage: { title: 'Storage', group: 'Watch', mount: storagePage },
+  overview: { title: 'Overview', group: 'Watch', mount: overviewPage, showsFigures: true },
+  memory: { title: 'Memory', group: 'Watch', mount: memoryPage, showsFigures: true },
+  storage: { title: 'Storage', group: 'Watch', mount: storagePage, showsFigures: true },
   alerts: { title: 'Alerts', group: 'Watch', mount: alertsPage },
   operations: { title: 'Operations', group: 'Requests', mount: operationsPage },
   slow: { title: 'Slow operations', group: 'Requests', mount: slowPage },
@@ -37,6 +38,8 @@ const $ = (id) => document.getElementById(id);
 let session = null;
 let leave = null;
 let mounted = 0;
+let open = null;
+const notice = el('p', { class: 'notice', role: 'status', hidden: true });
 
 /**
  * What a page gets: `every(ms, fn)` calls now and then again and again while the page is visible, one call at a time;
@@ -106,6 +109,7 @@ function decode(part) {
 function show(focus) {
   leave?.();
   leave = null;
+  open = null;
   const mine = ++mounted;
   const main = $('main');
   if (!session || (session.authorization && !session.user)) {
@@ -119,7 +123,10 @@ function show(focus) {
   const root = el('div', { class: `page page-${name}` });
   const { cx, end } = context(args, root);
   leave = end;
-  fill(main, el('h1', { id: 'title' }, page.title), root);
+  open = page;
+  contact.opened(page.showsFigures ? live.loadedMs() : null);
+  fill(main, el('h1', { id: 'title' }, page.title), notice, root);
+  drawNotice();
   Promise.resolve()
     .then(() => page.mount(cx))
     .catch((error) => {
@@ -132,6 +139,13 @@ function show(focus) {
     main.focus();
     window.scrollTo(0, 0);
   }
+}
+
+/** Says of the open page what it cannot know: one place for all pages. */
+function drawNotice() {
+  const said = open ? contact.noticeOf(contact.state(), open.showsFigures, live.currentState()) : '';
+  notice.hidden = !said;
+  setText(notice, said);
 }
 
 function drawNav(current) {
@@ -160,6 +174,7 @@ function showLogin() {
   fill($('nav'));
   $('menu').hidden = true;
   live.stop();
+  live.forget();
   showState('login');
   loginPage($('main'), session, start);
 }
@@ -180,6 +195,7 @@ const STATES = {
   starting: 'Connecting',
   live: 'Live',
   lost: 'Connection lost, trying again',
+  silent: 'No figures come from the server',
   login: 'Not logged in',
   refused: 'No figures: your user needs the role clusterMonitor',
 };
@@ -192,7 +208,7 @@ function showState(state) {
 /** Reads the session and shows the page; tries again while the server cannot be reached. */
 async function start() {
   try {
-    session = await api.get('api/session');
+    session = await api.get('api/session', { isOfPage: false });
   } catch (error) {
     showState('lost');
     const box = errorBox();
@@ -237,11 +253,16 @@ function drawTheme() {
 
 api.onLoginRequired(loginRequired);
 let lost = false;
+contact.onContact(drawNotice);
+live.on('sample', () => {
+  if (open?.showsFigures && live.loadedMs() !== null) contact.loaded(live.loadedMs());
+});
 live.on('state', (state) => {
   showState(state);
+  drawNotice();
   // The server may be another one now.
   if (state === 'live' && lost)
-    api.get('api/session').then(
+    api.get('api/session', { isOfPage: false }).then(
       (next) => {
         session = next;
         drawSession();

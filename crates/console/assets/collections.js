@@ -1,6 +1,6 @@
-// One collection: figures, options, indexes; drop.
+// One collection or view: figures, options, indexes; drop.
 import { command, documents } from './api.js';
-import { button, code, confirm, el, errorBox, facts, fill, section, showError } from './dom.js';
+import { button, code, confirm, el, errorBox, facts, fill, pending, section, showError } from './dom.js';
 import { bytes, exact, plain } from './format.js';
 import { address, collectionStats } from './databases.js';
 import { indexSection } from './indexes.js';
@@ -11,12 +11,8 @@ export async function collectionPage(cx) {
     fill(cx.root, el('p', {}, 'Choose a collection on the page ', el('a', { href: '#/databases' }, 'Databases'), '.'));
     return;
   }
-  const box = errorBox();
-  const figures = el('div');
-  const stats = collectionStats(db, name).catch((error) => {
-    showError(box, error);
-    return {};
-  });
+  const [figures, below] = [pending(), el('div')];
+  const box = errorBox('read on the database', figures);
   fill(
     cx.root,
     el(
@@ -30,27 +26,50 @@ export async function collectionPage(cx) {
     ),
     el('p', {}, el('a', { class: 'button', href: address('documents', db, name) }, 'Browse documents')),
     box,
-    figures,
-    indexSection(cx, db, name, async () => (await stats).indexSizes),
-    removal(db, name),
+    figures.node,
+    below,
   );
-  const [info] = await documents(db, { listCollections: 1, filter: { name }, cursor: { batchSize: 2 } }).catch(
-    (error) => {
-      showError(box, error);
-      return [];
-    },
+  const info = await infoOf(db, name, box);
+  if (cx.left || info === null) return;
+  if (info === undefined) {
+    figures.show(el('p', {}, `There is no collection or view ${name} in ${db}.`));
+    return;
+  }
+  // A view has neither documents nor indexes of its own: to ask for them is an error.
+  const isView = info.type === 'view';
+  const stats = isView
+    ? Promise.resolve({})
+    : collectionStats(db, name).catch((error) => {
+        if (!cx.left) showError(box, error);
+        return {};
+      });
+  fill(
+    below,
+    isView ? null : indexSection(cx, db, name, async () => (await stats).indexSizes),
+    removal(db, name, isView),
   );
   const found = await stats;
   if (!cx.left) showFigures(figures, info, found);
 }
 
-function showFigures(node, info, stats) {
+/** The entry of listCollections: undefined if there is none, null if it cannot be read. */
+async function infoOf(db, name, box) {
+  try {
+    const body = { listCollections: 1, filter: { name }, cursor: { batchSize: 2 } };
+    return (await documents(db, body))[0];
+  } catch (error) {
+    showError(box, error);
+    return null;
+  }
+}
+
+function showFigures(slot, info, stats) {
   const known = (value, format) => (value === undefined ? undefined : format(plain(value)));
-  const options = info?.options && Object.keys(info.options).length ? info.options : null;
-  fill(
-    node,
+  const options = info.options && Object.keys(info.options).length ? info.options : null;
+  slot.show(
     facts([
-      ['Type', info?.type],
+      ['Type', info.type],
+      ['View on', info.options?.viewOn],
       ['Documents', known(stats.count, exact)],
       ['Data', known(stats.size, bytes)],
       ['Average document', known(stats.avgObjSize, bytes)],
@@ -64,19 +83,22 @@ function showFigures(node, info, stats) {
   );
 }
 
-function removal(db, name) {
+function removal(db, name, isView) {
+  const label = isView ? 'Drop view' : 'Drop collection';
   const box = errorBox();
   return section(
     'Removal',
     box,
     button(
-      'Drop collection',
+      label,
       async () => {
         const sure = await confirm({
-          title: 'Drop the collection?',
-          action: 'Drop collection',
+          title: `Drop the ${isView ? 'view' : 'collection'}?`,
+          action: label,
           typed: name,
-          text: `All documents and indexes of ${db}.${name} are removed. This cannot be undone.`,
+          text: isView
+            ? `The view ${db}.${name} is removed, its documents stay. This cannot be undone.`
+            : `All documents and indexes of ${db}.${name} are removed. This cannot be undone.`,
         });
         if (!sure) return;
         try {

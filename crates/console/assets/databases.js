@@ -1,6 +1,6 @@
 // Databases, and the collections of one database, with counts and sizes.
 import { command, documents } from './api.js';
-import { el, errorBox, field, fill, section, showError } from './dom.js';
+import { el, errorBox, field, fill, fills, section, showError } from './dom.js';
 import { table } from './table.js';
 import { bytes, exact, plain } from './format.js';
 import { growthColumns, growthOf } from './growth.js';
@@ -28,7 +28,7 @@ export function databasesPage(cx) {
 }
 
 async function databases(cx) {
-  const box = errorBox();
+  const box = errorBox('read on the database');
   const number = (label, name, format) => ({
     label,
     number: true,
@@ -54,6 +54,7 @@ async function databases(cx) {
     ],
     { label: 'Databases', key: (db) => db.name, sortBy: 0, empty: 'There is no database that you may see.' },
   );
+  fills(box, list);
   fill(cx.root, box, list.node, growthHint());
   let found = [];
   try {
@@ -119,11 +120,12 @@ function collectionTable(db) {
 }
 
 async function collectionsOf(cx, db) {
-  const box = errorBox();
   const list = collectionTable(db);
+  const box = errorBox('read on the database', list);
   const search = el('input', { type: 'search', oninput: () => draw() });
-  let found = [];
-  const draw = () => list.show(found.filter((one) => one.name.toLowerCase().includes(search.value.toLowerCase())));
+  let found = null;
+  const draw = () =>
+    found && list.show(found.filter((one) => one.name.toLowerCase().includes(search.value.toLowerCase())));
   fill(
     cx.root,
     el('p', { class: 'path' }, el('a', { href: '#/databases' }, 'Databases'), ' / ', el('strong', {}, db)),

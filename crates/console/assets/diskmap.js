@@ -38,6 +38,7 @@ export function sumsOf({ segments, layout, samples }, seconds = RECENT) {
 
 /** The description of the picture. */
 export function summary(map) {
+  if (!map) return 'Disk map. Loading ...';
   if (!map.columns) return 'Disk map: the storage engine does not tell where it reads and writes.';
   const sums = sumsOf(map);
   const total = (name) => sums.reduce((sum, one) => sum + one[name], 0);
@@ -125,14 +126,15 @@ const swatch = (colour, text) => el('li', {}, el('span', { class: `swatch c-${co
 
 /** The section of the page. */
 export function diskMapPart(cx) {
-  const box = errorBox();
-  const canvas = el('canvas', { height: HEIGHT, role: 'img', 'aria-label': 'Disk map' });
-  const node = el('div', { class: 'heatmap' }, canvas);
-  const words = el('p', { class: 'hint' });
   const list = segmentTable();
-  let map = { columns: 0, layout: 0, segments: [], samples: [] };
+  const words = el('p', { class: 'hint' }, summary(null));
+  const absent = (text) => map || setText(words, text);
+  const box = errorBox('clusterMonitor', list, { absent });
+  const canvas = el('canvas', { height: HEIGHT, role: 'img', 'aria-label': 'Disk map', hidden: true });
+  const node = el('div', { class: 'heatmap' }, canvas);
+  let map = null;
   const draw = () => {
-    if (document.hidden || !node.clientWidth) return;
+    if (!map || document.hidden || !node.clientWidth) return;
     canvas.hidden = !map.columns;
     if (map.columns) paint(canvas, map, node.clientWidth);
     const text = summary(map);
@@ -153,7 +155,7 @@ export function diskMapPart(cx) {
   };
   const take = (sample) => {
     // Another layout: the segments are somewhere else now.
-    if (sample.n !== map.layout) {
+    if (!map || sample.n !== map.layout) {
       load();
       return;
     }

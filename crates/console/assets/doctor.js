@@ -27,14 +27,12 @@ function findingTable() {
 
 const rest = (title, rows = {}) => {
   const pairs = Object.entries(rows);
-  return pairs.length
-    ? el('details', {}, el('summary', {}, `${title}: ${pairs.length}`), facts(pairs))
-    : null;
+  return pairs.length ? el('details', {}, el('summary', {}, `${title}: ${pairs.length}`), facts(pairs)) : null;
 };
 
 /** The section of the page. */
 export function doctorPart(cx) {
-  const [box, found] = [errorBox(), el('div')];
+  const [box, found] = [errorBox('hostManager'), el('div')];
   const run = button('Run the checks', async () => {
     run.disabled = true;
     try {

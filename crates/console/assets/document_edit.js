@@ -1,7 +1,8 @@
 // Insert, edit and delete one document, each with a confirmation.
 import { checkWrite, commandOf, commandText } from './api.js';
 import { announce, button, confirm, dialog, el, errorBox, field, showError } from './dom.js';
-import { dig, hasDuplicates, parse, soften, text, typed } from './ejson.js';
+import { dig, hasDuplicates, parse, soften, text } from './ejson.js';
+import { compose, typedPart } from './typed.js';
 
 const TEXT_MAX = 1000000;
 
@@ -46,15 +47,15 @@ export function insertDocument(db, collection) {
     '{\n  \n}',
     'In the notation of the shell, such as {_id: 1, at: ISODate("2026-01-31")}. Without _id the server makes one.',
     async (source) => {
-      const document = typed(source);
+      const document = typedPart('Document', source);
       const sure = await confirm({
         title: 'Insert the document?',
         text: `Into ${db}.${collection}:`,
         action: 'Insert',
-        detail: document,
+        detail: document.text,
       });
       if (!sure) return false;
-      checkWrite(await commandOf(db, `{"insert": ${JSON.stringify(collection)}, "documents": [${document}]}`));
+      checkWrite(await commandOf(db, compose`{"insert": ${JSON.stringify(collection)}, "documents": [${document}]}`));
       announce('The document was inserted.');
       return true;
     },
@@ -83,19 +84,19 @@ export async function editDocument(db, collection, id) {
     source,
     'The whole document is replaced. _id cannot be changed.',
     async (edited) => {
-      const document = typed(edited);
-      if (/^\{\s*["']?\$/.test(document)) throw new SyntaxError('The first field must not begin with $');
+      const document = typedPart('Document', edited);
+      if (/^\{\s*["']?\$/.test(document.text)) throw new SyntaxError('The first field must not begin with $');
       const sure = await confirm({
         title: 'Replace the document?',
         text: `In ${db}.${collection}:`,
         action: 'Replace',
-        detail: document,
+        detail: document.text,
       });
       if (!sure) return false;
       // The comparison of the whole document refuses to overwrite another client's change.
       const unchanged = `{"_id": {"$eq": ${text(id)}}, "$expr": {"$eq": ["$$ROOT", {"$literal": ${text(original)}}]}}`;
       const reply = checkWrite(
-        await commandOf(db, `{"update": ${name}, "updates": [{"q": ${unchanged}, "u": ${document}}]}`),
+        await commandOf(db, compose`{"update": ${name}, "updates": [{"q": ${unchanged}, "u": ${document}}]}`),
       );
       if (!Number(reply.n))
         throw new Error('The document was changed or deleted by another client. Close this window and open it again.');

@@ -17,7 +17,7 @@ export function cell(value) {
   return typeof value === 'string' ? value : text(value);
 }
 
-/** Shows the results of `state`; `run(page)` shows another page. */
+/** Shows the results of `state`; `run(page)` shows another page of the same query. */
 export function showResults(node, state, run) {
   const { found, page } = state;
   const pages = el(
@@ -68,7 +68,7 @@ function asTable(state, run) {
   );
   return el(
     'div',
-    { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Documents' },
+    { class: 'scroll', tabindex: '0', role: 'group', 'aria-label': 'Documents' },
     el(
       'table',
       {},
@@ -89,7 +89,7 @@ function asJson(state, run) {
         {},
         el(
           'pre',
-          { class: 'code', tabindex: '0', role: 'region', 'aria-label': `Document ${i + 1}` },
+          { class: 'code', tabindex: '0', role: 'group', 'aria-label': `Document ${i + 1}` },
           cut(text(document, 2)),
         ),
         actions(state, document, run),

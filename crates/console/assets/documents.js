@@ -18,7 +18,8 @@ import { dig, parse } from './ejson.js';
 import { showPlan } from './plan_tree.js';
 import { insertDocument } from './document_edit.js';
 import { showResults } from './document_list.js';
-import { QUERY_MAX_MS, queryForm, WRITES } from './query_form.js';
+import { QUERY_MAX_MS, queryForm } from './query_form.js';
+import { compose } from './typed.js';
 
 export async function documentsPage(cx) {
   const [db, collection] = cx.args;
@@ -26,43 +27,52 @@ export async function documentsPage(cx) {
   const results = el('div');
   fill(cx.root, await chooser(cx, db, collection));
   if (cx.left || !db || !collection) return;
-  const query = queryForm(db, collection);
+  const form = queryForm(db, collection);
   const busy = el('span', { class: 'hint', role: 'status' });
-  const state = { db, collection, page: 0, view: 'table', found: [] };
+  // `query` is the one whose results are shown: other pages are of it, whatever is typed meanwhile.
+  const state = { db, collection, page: 0, view: 'table', found: null, query: null };
   const attempt = async (work) => {
     setText(busy, 'Running ...');
     try {
       await work();
       showError(box, null);
     } catch (error) {
-      if (!cx.left) showError(box, error);
+      if (cx.left) return;
+      // Results of another query below an error would be taken for this one's, and edited.
+      Object.assign(state, { found: null, query: null });
+      fill(results, el('p', { class: 'hint' }, 'No results: see the error above.'));
+      showError(box, error);
     } finally {
       setText(busy, '');
     }
   };
-  const run = (page) =>
-    attempt(async () => {
-      const body = query.body(Math.max(0, page));
-      if (WRITES.test(body.text) && !(await confirmWrite(body.text))) return;
-      const reply = await commandText(db, body.text, { timeoutMs: QUERY_MAX_MS + 5000 });
-      const found = dig(parse(reply), 'cursor', 'firstBatch') ?? [];
-      Object.assign(state, { page: Math.max(0, page), found, isFull: found.length >= body.size });
-      if (!cx.left) showResults(results, state, run);
-    });
+  const show = async (query, page) => {
+    const body = query.body(page);
+    if (query.writes && !(await confirmWrite(body.text))) return;
+    const reply = await commandText(db, body, { timeoutMs: QUERY_MAX_MS + 5000 });
+    const found = dig(parse(reply), 'cursor', 'firstBatch') ?? [];
+    Object.assign(state, { query, page, found, isFull: found.length >= query.size });
+    if (!cx.left) showResults(results, state, turn);
+  };
+  const run = () => attempt(() => show(form.read(), 0));
+  const turn = (page) => attempt(() => show(state.query, Math.max(0, page)));
   const explain = () =>
     attempt(async () => {
-      const inner = query.body(0).text;
+      const inner = form.read().body(0);
       const reply = await commandOf(
         db,
-        `{"explain": ${inner}, "verbosity": "executionStats", "maxTimeMS": ${QUERY_MAX_MS}}`,
+        compose`{"explain": ${inner}, "verbosity": "executionStats", "maxTimeMS": ${QUERY_MAX_MS}}`,
       );
+      state.found = null;
       if (!cx.left) showPlan(fill(results), reply);
     });
   const insert = async () => {
-    if (await insertDocument(db, collection)) run(state.page);
+    if (!(await insertDocument(db, collection))) return;
+    if (state.query) turn(state.page);
+    else run();
   };
-  query.onRun(() => run(0));
-  query.node.append(
+  form.onRun(run);
+  form.node.append(
     el(
       'div',
       { class: 'actions' },
@@ -76,12 +86,12 @@ export async function documentsPage(cx) {
     ['table', 'table'],
     ['json', 'JSON'],
   ];
-  const show = (view) => {
+  const setView = (view) => {
     state.view = view;
-    showResults(results, state, run);
+    if (state.found) showResults(results, state, turn);
   };
-  cx.root.append(query.node, box, choice('View', views, 'table', show), section('Results', results));
-  run(0);
+  cx.root.append(form.node, box, choice('View', views, 'table', setView), section('Results', results));
+  run();
 }
 
 const confirmWrite = (detail) =>

@@ -1,5 +1,7 @@
-// Elements, tables and dialogs. Text is always inserted as text nodes, never parsed as HTML: names and values of
+// Elements, errors and dialogs. Text is always inserted as text nodes, never parsed as HTML: names and values of
 // documents are hostile.
+
+import { reasonOf } from './contact.js';
 
 /** Rows that a list shows at most. */
 export const ROWS_MAX = 500;
@@ -86,6 +88,12 @@ export function setOptions(node, options, value) {
   );
 }
 
+/** A check box with its label behind it. */
+export function checkBox(label, onchange) {
+  const input = el('input', { type: 'checkbox', onchange: () => onchange(input.checked) });
+  return el('label', { class: 'check' }, input, label);
+}
+
 /** A group of radio buttons with a legend. */
 export function choice(legend, options, value, onchange) {
   const name = newId('choice');
@@ -106,9 +114,39 @@ export function choice(legend, options, value, onchange) {
   );
 }
 
-/** A box for an error of the server at the place of the request; empty without one. */
-export function errorBox() {
-  return el('div', { class: 'error', role: 'alert', hidden: true });
+/** For each error box the role that suffices for its requests, and what they fill. */
+const requests = new WeakMap();
+
+/**
+ * A box for an error of the server at the place of the request; empty without one. `role` suffices for the request.
+ * `parts` are what the request fills: tables, or others with `absent(text)`, which say why they are empty.
+ */
+export function errorBox(role, ...parts) {
+  const box = el('div', { class: 'error', role: 'alert', hidden: true });
+  requests.set(box, { role, parts });
+  return box;
+}
+
+/** Names what the requests of a box fill. */
+export const fills = (box, ...parts) => requests.get(box).parts.push(...parts);
+
+/**
+ * An element that says that it is loading, or why it has nothing, until it has something:
+ * `{node, show(...children), absent(text)}`.
+ */
+export function pending() {
+  const node = el('div', {}, el('p', { class: 'hint' }, reasonOf()));
+  let isShown = false;
+  return {
+    node,
+    show(...children) {
+      isShown = true;
+      fill(node, ...children);
+    },
+    absent(text) {
+      if (!isShown) fill(node, el('p', { class: 'hint' }, text));
+    },
+  };
 }
 
 /** Shows an error, or hides the box if there is none. */
@@ -118,8 +156,11 @@ export function showError(box, error) {
     if (box.firstChild) box.replaceChildren();
     return;
   }
+  const { role, parts } = requests.get(box) ?? { parts: [] };
   const name = error.codeName ? `${error.codeName}${error.code ? ` (${error.code})` : ''}: ` : '';
-  setText(box, cut(`${name}${error.message ?? error}`));
+  const needs = role && error.code === 13 ? ` (needs the role ${role})` : '';
+  setText(box, cut(`${name}${error.message ?? error}${needs}`));
+  parts.forEach((part) => part.absent(reasonOf(error, role)));
 }
 
 /** A part of a page with a heading. */
@@ -128,13 +169,16 @@ export function section(title, ...children) {
   return el('section', { 'aria-labelledby': heading.id }, heading, children);
 }
 
-/** A scrollable region that the keyboard reaches. */
+/**
+ * A scrollable part that the keyboard reaches. It is a group, not a region: there may be many of one name, and the
+ * landmarks of a page are its sections.
+ */
 export const scroller = (label, ...children) =>
-  el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label }, children);
+  el('div', { class: 'scroll', tabindex: '0', role: 'group', 'aria-label': label }, children);
 
 /** A text in a fixed-width block, cut to the limit. */
 export const code = (text, label = 'Text') =>
-  el('pre', { class: 'code', tabindex: '0', role: 'region', 'aria-label': label }, cut(text));
+  el('pre', { class: 'code', tabindex: '0', role: 'group', 'aria-label': label }, cut(text));
 
 /** A list of names and values. */
 export function facts(pairs) {

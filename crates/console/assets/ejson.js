@@ -186,7 +186,8 @@ function closing(all) {
   return -1;
 }
 
-function skipQuoted(all, start, quote) {
+/** The position of the quote that ends the string at `start`, or -1. */
+export function skipQuoted(all, start, quote) {
   for (let i = start + 1; i < all.length; i++) {
     if (all[i] === '\\') i++;
     else if (all[i] === quote) return i;
@@ -194,7 +195,8 @@ function skipQuoted(all, start, quote) {
   return -1;
 }
 
-function skipRegex(all, start) {
+/** The position of the slash that ends the regular expression at `start`, or -1. */
+export function skipRegex(all, start) {
   let inClass = false;
   for (let i = start + 1; i < all.length; i++) {
     if (all[i] === '\\') i++;

@@ -216,6 +216,8 @@ function reading(view, { x, y }) {
 }
 
 function summary(view) {
+  const why = live.absence();
+  if (why) return `Heat map of latencies. ${why}`;
   if (!view.total) return 'Heat map of latencies: no operations in the last 10 minutes.';
   const sums = new Map();
   for (const column of view.columns.values()) for (const [i, n] of column) sums.set(i, (sums.get(i) ?? 0) + n);

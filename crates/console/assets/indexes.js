@@ -1,9 +1,10 @@
 // The indexes of a collection: size, use, whether they are needed; build and drop.
 import { command, commandOf, documents, maps, ServerError } from './api.js';
-import { announce, brief, button, confirm, el, errorBox, field, fill, section, showError } from './dom.js';
+import { announce, brief, button, confirm, el, errorBox, field, fill, fills, section, showError } from './dom.js';
 import { table } from './table.js';
 import { bytes, duration, exact, plain } from './format.js';
-import { text, typed } from './ejson.js';
+import { text } from './ejson.js';
+import { compose, typedPart } from './typed.js';
 
 const BUILD_TIMEOUT_MS = 600000;
 const UNAUTHORIZED = 13;
@@ -72,7 +73,7 @@ export function indexRows(indexes, usage, sizes, replaced, now) {
 
 /** The section of a collection's page. `sizes` are `indexSizes` of its figures. */
 export function indexSection(cx, db, collection, sizes) {
-  const box = errorBox();
+  const box = errorBox('read on the database');
   const list = table(
     [
       { label: 'Name', value: (index) => index.name },
@@ -96,6 +97,8 @@ export function indexSection(cx, db, collection, sizes) {
     ],
     { label: `Indexes of ${db}.${collection}`, key: (index) => index.name, sortBy: 0, empty: 'No indexes.' },
   );
+
+  fills(box, list);
 
   async function load() {
     try {
@@ -156,17 +159,17 @@ function creation(db, collection, done) {
   const submit = async (event) => {
     event.preventDefault();
     try {
-      const [keyText, more] = [typed(key.value), typed(options.value)];
-      const inner = more.slice(1, -1).trim().replace(/,$/, '');
+      const [keyPart, more] = [typedPart('Key', key.value), typedPart('Options', options.value)];
+      const inner = more.inner();
       const name = `${key.value.replace(/[{}"'\s]/g, '').replace(/[:,]/g, '_')}`.slice(0, 120);
-      const named = /(^|[{,\s"'])name["']?\s*:/.test(more) ? '' : `, "name": ${JSON.stringify(name)}`;
-      const index = `{"key": ${keyText}${named}${inner ? `, ${inner}` : ''}}`;
-      const body = `{"createIndexes": ${JSON.stringify(collection)}, "indexes": [${index}]}`;
+      const named = /(^|[{,\s"'])name["']?\s*:/.test(more.text) ? '' : `, "name": ${JSON.stringify(name)}`;
+      const index = compose`{"key": ${keyPart}${named}${inner.text.trim() ? ', ' : ''}${inner}}`;
+      const body = compose`{"createIndexes": ${JSON.stringify(collection)}, "indexes": [${index}]}`;
       const sure = await confirm({
         title: 'Build the index?',
         action: 'Build index',
         text: `On ${db}.${collection}:`,
-        detail: body,
+        detail: body.text,
       });
       if (!sure) return;
       send.disabled = true;

@@ -1,11 +1,14 @@
 // The history of figures, kept current by the stream of the server. Pages read series from it and are told of every
 // new sample.
 import { get } from './api.js';
+import * as contact from './contact.js';
 
 const FINE_MAX = 601;
 const COARSE_MAX = 1441;
 const COARSE_MS = 15000;
 const RETRY_MS = 2000;
+/** A sample comes each second. After this time without one the server does not run, or the network is gone. */
+const SILENT_MS = 6000;
 /** Rights may be granted while the page is open. */
 const REFUSED_RETRY_MS = 30000;
 
@@ -18,6 +21,8 @@ let stallList = [];
 let source = null;
 let retry = null;
 let generation = 0;
+let watch = null;
+let sampledMs = null;
 const EVENTS = ['sample', 'stall', 'alert', 'work', 'disk', 'state'];
 const listeners = Object.fromEntries(EVENTS.map((name) => [name, new Set()]));
 let state = 'starting';
@@ -44,13 +49,17 @@ export async function start() {
     await loadHistory();
   } catch (error) {
     if (mine !== generation) return;
+    // What the user may not see any more is not shown any more.
+    if (error.status === 401 || error.status === 403) forget();
     setState({ 401: 'login', 403: 'refused' }[error.status] ?? 'lost');
     if (error.status !== 401) retry = setTimeout(start, error.status === 403 ? REFUSED_RETRY_MS : RETRY_MS);
     return;
   }
   if (mine !== generation) return;
+  sampledMs = Date.now();
   tell('sample');
   tell('stall');
+  watch = setInterval(listen, 1000);
   source = new EventSource('api/stream');
   source.addEventListener('open', () => setState('live'));
   source.addEventListener('sample', (event) => takeSample(JSON.parse(event.data)));
@@ -61,27 +70,45 @@ export async function start() {
   source.addEventListener('error', () => {
     // The browser would reconnect by itself, but the samples in between would be missing: the history is loaded again.
     if (mine !== generation) return;
-    source.close();
+    stop();
+    // Why the stream ended, the next requests tell: the server may have stopped, or a right was lost.
     setState('lost');
     retry = setTimeout(start, RETRY_MS);
   });
+}
+
+/** Notices that no samples come although the connection is open, as when the machine of the server stands still. */
+function listen() {
+  if (state !== 'live' || Date.now() - sampledMs < SILENT_MS) return;
+  contact.failed(sampledMs, sampledMs);
+  setState('silent');
 }
 
 /** Closes the stream. */
 export function stop() {
   generation++;
   clearTimeout(retry);
+  clearInterval(watch);
   source?.close();
   source = null;
 }
 
+/** Forgets all figures, as those of another user. */
+export function forget() {
+  position = new Map();
+  fine.samples = [];
+  coarse.samples = [];
+  latencySamples = [];
+  stallList = [];
+  sampledMs = null;
+  tell('sample');
+  tell('stall');
+}
+
 async function loadHistory() {
-  const [recent, long, latencies, stalls] = await Promise.all([
-    get('api/figures'),
-    get(`api/figures?every=${COARSE_MS}`),
-    get('api/latencies'),
-    get('api/stalls'),
-  ]);
+  const paths = ['api/figures', `api/figures?every=${COARSE_MS}`, 'api/latencies', 'api/stalls'];
+  const read = paths.map((path) => get(path, { isOfPage: false }));
+  const [recent, long, latencies, stalls] = await Promise.all(read);
   position = new Map(recent.figures.map((figure, i) => [figure.name, i + 1]));
   fine.samples = recent.samples.slice(-FINE_MAX);
   coarse.samples = long.samples.slice(-COARSE_MAX);
@@ -102,6 +129,8 @@ function takeSample({ t, v, l }) {
   const sample = [t, ...v];
   push(fine, sample);
   if (t - (coarse.samples.at(-1)?.[0] ?? 0) >= COARSE_MS) push(coarse, sample);
+  sampledMs = Date.now();
+  contact.answered(sampledMs);
   latencySamples.push([t, l ?? {}]);
   if (latencySamples.length > FINE_MAX) latencySamples.shift();
   setState('live');
@@ -119,6 +148,16 @@ function takeStall(stall) {
   else stallList.push(stall);
   if (stallList.length > 200) stallList.shift();
   tell('stall');
+}
+
+/** When the newest figures came, or null without any. */
+export const loadedMs = () => sampledMs;
+
+/** Why there are no figures, or null if there are some. */
+export function absence() {
+  if (position.size) return null;
+  if (state === 'refused') return contact.reasonOf({ code: 13 }, 'clusterMonitor');
+  return contact.reasonOf(state === 'lost' || state === 'silent' ? { status: 0 } : null);
 }
 
 /** The stalls, newest last. */

@@ -1,5 +1,6 @@
 // The newest lines of the log, filtered.
 import { command } from './api.js';
+import { reasonOf } from './contact.js';
 import {
   brief,
   button,
@@ -51,7 +52,7 @@ export const attributes = (attr) =>
         .join(' ')
     : '';
 
-/** A table of lines, newest first: `{node, show(lines)}`. */
+/** A table of lines, newest first: `{node, show(lines), absent(text)}`. */
 export function logTable(label) {
   const body = el('tbody');
   const head = ['Time', 'Severity', 'Component', 'Id', 'Message', 'Attributes'].map((name) =>
@@ -59,11 +60,24 @@ export function logTable(label) {
   );
   const node = el(
     'div',
-    { class: 'scroll tall', tabindex: '0', role: 'region', 'aria-label': label },
+    { class: 'scroll tall', tabindex: '0', role: 'group', 'aria-label': label },
     el('table', { class: 'log' }, el('caption', { class: 'unseen' }, label), el('thead', {}, el('tr', {}, head)), body),
   );
-  const none = () => el('tr', {}, el('td', { colspan: 6, class: 'hint' }, 'No lines.'));
-  return { node, show: (lines) => fill(body, lines.length ? lines.map(row) : none()) };
+  const say = (text) =>
+    fill(body, el('tr', {}, el('td', { colspan: 6, class: 'hint' }, el('p', { class: 'said' }, text))));
+  let isShown = false;
+  say(reasonOf());
+  return {
+    node,
+    show(lines) {
+      isShown = true;
+      if (lines.length) fill(body, lines.map(row));
+      else say('No lines.');
+    },
+    absent(text) {
+      if (!isShown) say(text);
+    },
+  };
 }
 
 function row(one) {
@@ -85,11 +99,11 @@ const FOLLOW = [
 ];
 
 export function logPage(cx) {
-  const box = errorBox();
+  const list = logTable('Log');
+  const box = errorBox('clusterMonitor', list);
   const note = el('p', { class: 'hint' });
   const filter = { severity: '', component: '', words: '', follow: true };
-  const list = logTable('Log');
-  let lines = [];
+  let lines = null;
   let shownKey = '';
 
   const components = select(
@@ -112,6 +126,7 @@ export function logPage(cx) {
   });
 
   function draw() {
+    if (!lines) return;
     const matching = lines.filter(
       (one) =>
         (!filter.severity || one.s[0] === filter.severity) &&
@@ -161,5 +176,5 @@ export function logPage(cx) {
     button('Refresh', load, { class: 'quiet' }),
   ];
   fill(cx.root, el('div', { class: 'bar' }, controls), box, note, list.node);
-  cx.every(3000, () => (filter.follow || !lines.length ? load() : null));
+  cx.every(3000, () => (filter.follow || !lines ? load() : null));
 }

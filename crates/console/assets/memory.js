@@ -31,6 +31,13 @@ function stackedBar(cx) {
   const legend = el('ul', { class: 'legend' });
   const draw = () => {
     if (document.hidden) return;
+    const why = live.absence();
+    if (why) {
+      fill(bar);
+      fill(legend, el('li', {}, why));
+      bar.setAttribute('aria-label', `Memory by use. ${why}`);
+      return;
+    }
     const parts = memoryParts(live.value, live.names());
     const used = parts.reduce((total, [, bytes]) => total + bytes, 0);
     const bound = live.value('memory.bound') ?? live.value('memory.budget');
@@ -68,6 +75,7 @@ function stackedBar(cx) {
     bar.setAttribute('aria-label', `Memory by use, ${format.bytes(used)} of ${format.bytes(bound)}`);
   };
   cx.onLeave(live.on('sample', draw));
+  cx.onLeave(live.on('state', draw));
   draw();
   return [bar, legend];
 }
@@ -191,7 +199,7 @@ export function memoryPage(cx) {
   cx.onLeave(group.destroy);
   const pools = poolTable();
   const sizes = sizesPart();
-  const [box, more] = [errorBox(), el('p', { class: 'hint' })];
+  const [box, more] = [errorBox('clusterMonitor', pools, sizes), el('p', { class: 'hint' })];
   fill(
     cx.root,
     memoryTiles(cx),
@@ -214,12 +222,12 @@ export function memoryPage(cx) {
   );
   cx.every(3000, async () => {
     const status = await command('admin', { serverStatus: 1, none: true, nagi: true }).catch((error) => {
-      showError(box, error);
+      if (!cx.left) showError(box, error);
     });
-    if (cx.left) return;
-    if (status) showError(box, null);
+    if (cx.left || !status) return;
+    showError(box, null);
     pools.show(poolRows(status));
-    const memory = status?.nagi?.memory;
+    const memory = status.nagi?.memory;
     sizes.show(memory?.caches);
     if (memory)
       setText(

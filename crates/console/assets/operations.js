@@ -1,21 +1,23 @@
-// Current operations: what runs now, for how long, and a button that ends it.
+// Current operations: what runs now, for how long, and a button that ends it; on request what is open and idle.
 import { command, documents } from './api.js';
 import {
   announce,
   brief,
   button,
+  checkBox,
   choice,
   code,
   confirm,
   el,
   errorBox,
   fill,
+  fills,
   select,
   setText,
   showError,
 } from './dom.js';
 import { table } from './table.js';
-import { micros, plain } from './format.js';
+import { clock, micros, plain } from './format.js';
 
 const UNAUTHORIZED = 13;
 
@@ -30,7 +32,14 @@ async function read(options) {
   const stage = (allUsers) => ({
     aggregate: 1,
     pipeline: [
-      { $currentOp: { allUsers, idleConnections: options.idle, idleSessions: false, idleCursors: options.idle } },
+      {
+        $currentOp: {
+          allUsers,
+          idleConnections: options.idle,
+          idleSessions: options.sessions,
+          idleCursors: options.idle,
+        },
+      },
       // Before the limit: what waits would take all places of what works.
       ...(options.idle ? [] : [{ $match: { $nor: WAITING } }]),
       { $sort: { microsecs_running: -1 } },
@@ -48,13 +57,42 @@ async function read(options) {
 
 /** Returns true for the request of this page itself. */
 const isOwn = (operation) => operation.command?.pipeline?.[0]?.$currentOp !== undefined;
-const elapsed = (operation) => plain(operation.microsecs_running) ?? (plain(operation.secs_running) ?? 0) * 1e6;
-const nameOf = (operation) => {
+const isIdleSession = (operation) => operation.type === 'idleSession';
+
+/** The time in microseconds for which an operation has run; of an idle session the time without a statement. */
+export function elapsed(operation) {
+  if (isIdleSession(operation)) return plain(operation.transaction?.timeInactiveMicros) ?? 0;
+  return plain(operation.microsecs_running) ?? (plain(operation.secs_running) ?? 0) * 1e6;
+}
+
+export function elapsedText(operation) {
+  if (isIdleSession(operation)) return `idle for ${micros(elapsed(operation))}`;
+  return operation.active === false ? 'idle' : micros(elapsed(operation));
+}
+
+export function nameOf(operation) {
+  if (isIdleSession(operation)) return brief(operation.desc ?? operation.type, 80);
   const [first] = Object.keys(operation.command ?? {});
   return operation.msg ? brief(operation.msg, 80) : (first ?? operation.op ?? operation.type ?? '');
-};
-const progress = (operation) =>
-  operation.progress?.total ? `${operation.progress.done} of ${operation.progress.total}` : '';
+}
+
+/** What of an operation is done; of an idle session how long it is open, and when the server will end it. */
+export function progress(operation) {
+  if (isIdleSession(operation)) {
+    const { timeOpenMicros, expiryTime } = operation.transaction ?? {};
+    const ends = Date.parse(expiryTime ?? '');
+    return `open for ${micros(plain(timeOpenMicros))}${Number.isNaN(ends) ? '' : `, aborted at ${clock(ends)}`}`;
+  }
+  return operation.progress?.total ? `${operation.progress.done} of ${operation.progress.total}` : '';
+}
+
+/** The same for the same operation, session, cursor or connection. */
+export function keyOf(operation) {
+  if (isIdleSession(operation)) return `session ${JSON.stringify(operation.lsid ?? operation.connectionId)}`;
+  const cursor = operation.cursor?.cursorId;
+  return String(operation.opid ?? cursor?.$numberLong ?? cursor ?? operation.connectionId ?? nameOf(operation));
+}
+
 const users = (operation) => (operation.effectiveUsers ?? []).map((one) => `${one.user}@${one.db}`).join(', ');
 
 function operationTable(showOne, killOne) {
@@ -63,7 +101,7 @@ function operationTable(showOne, killOne) {
       {
         label: 'Time',
         value: elapsed,
-        text: (op) => (op.active === false ? 'idle' : micros(elapsed(op))),
+        text: elapsedText,
         number: true,
       },
       { label: 'Operation', value: nameOf },
@@ -94,8 +132,7 @@ function operationTable(showOne, killOne) {
     ],
     {
       label: 'Current operations',
-      key: (op) =>
-        String(op.opid ?? op.cursor?.cursorId?.$numberLong ?? op.cursor?.cursorId ?? op.connectionId ?? nameOf(op)),
+      key: keyOf,
       sortBy: 0,
       descending: true,
       empty: 'No operation runs now.',
@@ -108,7 +145,7 @@ function showDetails(details, op) {
   const text = JSON.stringify(op, null, 2);
   fill(
     details,
-    el('h2', {}, `Operation ${op.opid ?? ''}`),
+    el('h2', {}, isIdleSession(op) ? 'Idle session' : `Operation ${op.opid ?? ''}`),
     code(text, 'Operation'),
     button(
       'Close',
@@ -155,10 +192,10 @@ const EVERY = [
 ];
 
 export function operationsPage(cx) {
-  const options = { idle: false, every: 1000, filter: '' };
+  const options = { idle: false, sessions: false, every: 1000, filter: '' };
   const [box, note] = [errorBox(), el('p', { class: 'hint' })];
   const details = el('div', { class: 'details', hidden: true });
-  let latest = [];
+  let latest = null;
   const list = operationTable(
     (op) => showDetails(details, op),
     async (op) => {
@@ -166,7 +203,10 @@ export function operationsPage(cx) {
     },
   );
 
+  fills(box, list);
+
   function draw() {
+    if (!latest) return;
     const words = options.filter.toLowerCase();
     const matches = (op) => !words || JSON.stringify(op).toLowerCase().includes(words);
     list.show(latest.filter((op) => !isOwn(op) && matches(op)));
@@ -194,12 +234,17 @@ export function operationsPage(cx) {
     options.idle = value === 'yes';
     load();
   };
+  const setSessions = (isShown) => {
+    options.sessions = isShown;
+    load();
+  };
   const setEvery = (value) => {
     options.every = Number(value);
   };
   const controls = [
     search,
     choice('Idle', IDLE, 'no', setIdle),
+    checkBox('Idle sessions', setSessions),
     select(EVERY, '1000', setEvery, { 'aria-label': 'Refresh' }),
     button('Refresh', load, { class: 'quiet' }),
   ];

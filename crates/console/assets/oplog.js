@@ -1,6 +1,6 @@
 // The window of the oplog: from when on a reader finds all changes.
 import { command } from './api.js';
-import { el, errorBox, facts, fill, section, showError } from './dom.js';
+import { el, errorBox, facts, pending, section, showError } from './dom.js';
 import { bytes, duration, percent, plain, time } from './format.js';
 
 const HOUR_MS = 3600000;
@@ -31,13 +31,12 @@ export function oplogWindow(status, stats) {
   };
 }
 
-function show(node, window) {
+function show(slot, window) {
   if (window.spanMs === undefined) {
-    fill(node, el('p', { class: 'hint' }, 'The oplog has no entries.'));
+    slot.show(el('p', { class: 'hint' }, 'The oplog has no entries.'));
     return;
   }
-  fill(
-    node,
+  slot.show(
     facts([
       ['Window', duration(window.spanMs)],
       ['First entry', time(window.firstMs)],
@@ -52,7 +51,8 @@ function show(node, window) {
 /** The section of the page; none without a replica set. */
 export function oplogPart(cx) {
   if (!cx.session?.replicaSet) return null;
-  const [box, node] = [errorBox(), el('div')];
+  const slot = pending();
+  const box = errorBox('clusterMonitor', slot);
   cx.every(10000, async () => {
     try {
       const [status, stats] = await Promise.all([
@@ -61,7 +61,7 @@ export function oplogPart(cx) {
       ]);
       if (cx.left) return;
       showError(box, null);
-      show(node, oplogWindow(status, stats));
+      show(slot, oplogWindow(status, stats));
     } catch (error) {
       if (!cx.left) showError(box, error);
     }
@@ -74,6 +74,6 @@ export function oplogPart(cx) {
       'Change streams, connectors and archives of backups must read within this window, or begin anew.',
     ),
     box,
-    node,
+    slot.node,
   );
 }

@@ -48,9 +48,10 @@ export function tiles(cx, list) {
   });
   const draw = () => {
     if (document.hidden) return;
+    const isKnown = live.absence() === null;
     for (const part of parts) {
-      setText(part.strong, part.value());
-      setText(part.small, part.note?.() ?? '');
+      setText(part.strong, isKnown ? part.value() : '-');
+      setText(part.small, (isKnown && part.note?.()) || '');
     }
   };
   cx.onLeave(live.on('sample', draw));
@@ -198,15 +199,14 @@ function stallList(cx) {
     { label: 'Stalls', key: (stall) => stall.fromMs, empty: "No stall since the server's start." },
   );
   const draw = () => {
-    if (!document.hidden)
-      list.show(
-        live
-          .stalls()
-          .map((stall, i) => ({ ...stall, number: i + 1 }))
-          .reverse(),
-      );
+    if (document.hidden) return;
+    const why = live.absence();
+    const numbered = live.stalls().map((stall, i) => ({ ...stall, number: i + 1 }));
+    if (why) list.clear(why);
+    else list.show(numbered.reverse());
   };
   cx.onLeave(live.on('stall', draw));
+  cx.onLeave(live.on('state', draw));
   draw();
   return list.node;
 }

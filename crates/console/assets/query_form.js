@@ -1,11 +1,11 @@
 // The form of a query: find or aggregate in the notation of the shell, and the text of its command.
 import { choice, el, field, select } from './dom.js';
-import { typed } from './ejson.js';
+import { compose, typedPart } from './typed.js';
 
 /** Queries end after this time. */
 export const QUERY_MAX_MS = 30000;
 /** Matches pipelines that write. */
-export const WRITES = /["']?\$(out|merge)["']?\s*:/;
+const WRITES = /["']?\$(out|merge)["']?\s*:/;
 /** What was typed for each namespace, while the console is open. */
 const drafts = new Map();
 const DRAFTS_MAX = 50;
@@ -27,8 +27,8 @@ function controls() {
 }
 
 /**
- * The form of the query: `{node, body(page), onRun(handler)}`, where `body` is `{text, size}`
- * or throws SyntaxError.
+ * The form of the query: `{node, read(), onRun(handler)}`. `read` returns the query as it is typed now, which does not
+ * change with the form: `{size, body(page), writes}`, where `body` is a `Composed` command; or throws SyntaxError.
  */
 export function queryForm(db, collection) {
   const draft = drafts.get(`${db}.${collection}`) ?? {};
@@ -87,31 +87,35 @@ export function queryForm(db, collection) {
         node.requestSubmit();
       });
     },
-    body: (page) => bodyOf(mode, parts, collection, page),
+    read: () => queryOf(mode, parts, collection),
   };
 }
 
-/** The text of the command for a page, and the number of documents on it. Throws SyntaxError. */
-function bodyOf(mode, parts, collection, page) {
+function queryOf(mode, parts, collection) {
   const size = Number(parts.size.value);
   const name = JSON.stringify(collection);
   if (mode === 'aggregate') {
-    const pipeline = paged(typed(parts.pipeline.value, '['), page * size, size);
+    const pipeline = typedPart('Pipeline', parts.pipeline.value, '[');
+    const writes = WRITES.test(pipeline.text);
     const rest = `"cursor": {"batchSize": ${size + 1}}, "maxTimeMS": ${QUERY_MAX_MS}`;
-    return { size, text: `{"aggregate": ${name}, "pipeline": ${pipeline}, ${rest}}` };
+    const body = (page) => compose`{"aggregate": ${name}, "pipeline": ${paged(pipeline, page * size, size)}, ${rest}}`;
+    return { size, body, writes };
   }
-  const skip = Math.max(0, Number(parts.skip.value) || 0) + page * size;
-  const limits = `"skip": ${skip}, "limit": ${size}, "singleBatch": true, "maxTimeMS": ${QUERY_MAX_MS}`;
-  const [filter, projection, sort] = [parts.filter, parts.projection, parts.sort].map((one) => typed(one.value));
-  return {
-    size,
-    text: `{"find": ${name}, "filter": ${filter}, "projection": ${projection}, "sort": ${sort}, ${limits}}`,
+  const skipped = Math.max(0, Number(parts.skip.value) || 0);
+  const [filter, projection, sort] = ['Filter', 'Projection', 'Sort'].map((label) =>
+    typedPart(label, parts[label.toLowerCase()].value),
+  );
+  const body = (page) => {
+    const limits = `"skip": ${skipped + page * size}, "limit": ${size}, "singleBatch": true`;
+    const query = compose`"filter": ${filter}, "projection": ${projection}, "sort": ${sort}`;
+    return compose`{"find": ${name}, ${query}, ${limits}, "maxTimeMS": ${QUERY_MAX_MS}}`;
   };
+  return { size, body, writes: false };
 }
 
-/** Adds $skip and $limit to the text of a pipeline; one that writes stays as it is. */
-export function paged(pipeline, skip, limit) {
-  if (WRITES.test(pipeline)) return pipeline;
-  const inner = pipeline.slice(1, -1).trim().replace(/,$/, '');
-  return `[${inner ? `${inner}, ` : ''}{"$skip": ${skip}}, {"$limit": ${limit}}]`;
+/** Adds $skip and $limit to a typed pipeline; one that writes stays as it is. */
+function paged(pipeline, skip, limit) {
+  if (WRITES.test(pipeline.text)) return pipeline;
+  const inner = pipeline.inner();
+  return compose`[${inner}${inner.text.trim() ? ', ' : ''}{"$skip": ${skip}}, {"$limit": ${limit}}]`;
 }

@@ -1,6 +1,6 @@
 // The server: machine, options, parameters, warnings of the start.
 import { command } from './api.js';
-import { brief, code, el, errorBox, facts, field, fill, section, showError } from './dom.js';
+import { brief, code, el, errorBox, facts, field, fill, pending, section, showError } from './dom.js';
 import { table } from './table.js';
 import { bytes, duration, plain, time } from './format.js';
 import { doctorPart } from './doctor.js';
@@ -8,16 +8,17 @@ import { logTable, readLine } from './log.js';
 
 /** A section that runs a command and shows its reply, or the error, in its place. */
 function part(cx, title, body, show) {
-  const [box, node] = [errorBox(), el('div')];
+  const slot = pending();
+  const box = errorBox('clusterMonitor', slot);
   command('admin', body).then(
     (reply) => {
-      if (!cx.left) fill(node, show(reply));
+      if (!cx.left) slot.show(show(reply));
     },
     (error) => {
       if (!cx.left) showError(box, error);
     },
   );
-  return section(title, box, node);
+  return section(title, box, slot.node);
 }
 
 function machine({ system = {}, os = {}, extra = {} }) {
@@ -73,7 +74,7 @@ export function serverPage(cx) {
         ['Started', time(session.startedMs)],
         ['Running for', duration(Date.now() - session.startedMs)],
         ['Authorization', session.authorization ? 'on' : 'off'],
-        ['Logged in as', session.user ? brief(`${session.user}@${session.db}`) : 'nobody'],
+        ['Logged in as', session.user ? brief(`${session.user}@${session.db}`) : 'no user'],
       ]),
     ),
     part(cx, 'Warnings of the start', { getLog: 'startupWarnings' }, warnings),

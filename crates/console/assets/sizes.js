@@ -1,4 +1,5 @@
 // What caches of other sizes would do: the curve of expected hit rates, and a table of it.
+import { reasonOf } from './contact.js';
 import { el, fill, newId } from './dom.js';
 import { table } from './table.js';
 import { bytes, percent, plain } from './format.js';
@@ -55,26 +56,23 @@ function curve(label, { points }) {
     node.append(shape('text', { x: LEFT - 5, y: y(rate) + 4, 'text-anchor': 'end' }, percent(rate)));
   }
   node.append(shape('line', { class: 'now', x1: x(1), x2: x(1), y1: TOP, y2: HEIGHT - BOTTOM }));
-  node.append(
-    shape('polyline', { points: points.map((point) => `${x(point.times)},${y(point.rate)}`).join(' ') }),
-  );
+  node.append(shape('polyline', { points: points.map((point) => `${x(point.times)},${y(point.rate)}`).join(' ') }));
   for (const point of points) {
     node.append(shape('circle', { cx: x(point.times), cy: y(point.rate), r: 3 }));
     if (point.times !== 3)
-      node.append(
-        shape('text', { x: x(point.times), y: HEIGHT - 8, 'text-anchor': 'middle' }, `${point.times}x`),
-      );
+      node.append(shape('text', { x: x(point.times), y: HEIGHT - 8, 'text-anchor': 'middle' }, `${point.times}x`));
   }
   return node;
 }
 
-/** The part of the page: `{node, show(caches)}` with `nagi.memory.caches` of `serverStatus`. */
+/** The part of the page: `{node, show(caches), absent(text)}` with `nagi.memory.caches` of `serverStatus`. */
 export function sizesPart() {
   const parts = [
     ['blocks', 'Blocks', 'the cache of blocks'],
     ['records', 'Documents', 'the cache of documents'],
   ].map(([name, title, text]) => {
-    const [drawing, words] = [el('div'), el('p', { class: 'hint' })];
+    const [drawing, words] = [el('div'), el('p', { class: 'hint' }, reasonOf())];
+    let isShown = false;
     const list = table(
       [
         { label: 'Size', value: (point) => point.bytes, text: (point) => bytes(point.bytes), number: true },
@@ -88,10 +86,11 @@ export function sizesPart() {
       ],
       { label: `Expected hits of ${text} by its size`, key: (point) => point.times, sortBy: 0 },
     );
-    const rows = el('details', {}, el('summary', {}, 'As a table'), list.node);
+    const rows = el('details', { hidden: true }, el('summary', {}, 'As a table'), list.node);
     const caption = el('figcaption', { id: newId('sizes') }, title);
     const node = el('figure', { class: 'chart', 'aria-labelledby': caption.id }, caption, drawing, words, rows);
     const show = (cache) => {
+      isShown = true;
       const estimate = estimateOf(cache);
       rows.hidden = !estimate;
       if (!estimate) {
@@ -104,10 +103,18 @@ export function sizesPart() {
       fill(words, sentence);
       list.show(estimate.points);
     };
-    return { name, node, show };
+    const absent = (text) => {
+      if (!isShown) fill(words, text);
+    };
+    return { name, node, show, absent };
   });
   return {
-    node: el('div', { class: 'charts' }, parts.map((part) => part.node)),
+    node: el(
+      'div',
+      { class: 'charts' },
+      parts.map((part) => part.node),
+    ),
     show: (caches) => parts.forEach((part) => part.show(caches?.[part.name])),
+    absent: (text) => parts.forEach((part) => part.absent(text)),
   };
 }

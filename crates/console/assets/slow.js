@@ -1,22 +1,11 @@
-// Slow operations: the log's lines grouped by shape, with the server's advice, explain, and the threshold.
-import { command, commandOf, commandText } from './api.js';
-import {
-  announce,
-  brief,
-  button,
-  code,
-  el,
-  errorBox,
-  field,
-  fill,
-  section,
-  showError,
-} from './dom.js';
+// Slow operations: the server's shapes of them, with its advice, explain, and the threshold.
+import { command, commandOf, commandText, getText } from './api.js';
+import { brief, button, code, el, errorBox, field, fill, fills, section, setText, showError } from './dom.js';
 import { table } from './table.js';
-import { count, duration, time } from './format.js';
-import { parse, text } from './ejson.js';
+import { clock, count, exact, micros, time } from './format.js';
+import { parse, soften, text } from './ejson.js';
 import { ADVISE, adviceFor, specifications } from './slow_advice.js';
-import { explainText, groups } from './slow_groups.js';
+import { explainText, groups, pathOf, requestOf } from './slow_groups.js';
 import { showPlan } from './plan_tree.js';
 import { buildButton, trialButton } from './trial.js';
 
@@ -24,7 +13,8 @@ const EXPLAIN_MAX_MS = 30000;
 const ADVICE_EVERY_MS = 15000;
 
 export function slowPage(cx) {
-  const box = errorBox();
+  const box = errorBox('clusterMonitor');
+  const note = el('p', { class: 'hint' });
   const details = el('div', { class: 'details', hidden: true });
   let chosen = null;
   let found = [];
@@ -38,16 +28,16 @@ export function slowPage(cx) {
       { label: 'Operation', value: (group) => group.name },
       { label: 'Shape', value: (group) => group.shapeText, cls: 'mono wide', max: 160 },
       { label: 'Count', value: (group) => group.count, number: true },
-      { label: 'Total', value: (group) => group.totalMs, text: (group) => duration(group.totalMs), number: true },
-      { label: 'Median', value: (group) => group.medianMs, text: (group) => duration(group.medianMs), number: true },
-      { label: 'Slowest', value: (group) => group.slowestMs, text: (group) => duration(group.slowestMs), number: true },
+      { label: 'Total', value: (group) => group.totalUs, text: (group) => micros(group.totalUs), number: true },
+      { label: 'Average', value: (group) => group.averageUs, text: (group) => micros(group.averageUs), number: true },
+      { label: 'Slowest', value: (group) => group.slowestUs, text: (group) => micros(group.slowestUs), number: true },
       {
         label: 'Docs per result',
         value: (group) => group.perReturned,
-        text: (group) => count(group.perReturned),
+        text: (group) => (group.perReturned === null ? '' : count(group.perReturned)),
         number: true,
       },
-      { label: 'Plan', value: (group) => group.lastPlan, cls: 'mono name' },
+      { label: 'Plan', value: (group) => group.plans.join(', '), cls: 'mono name' },
       { label: 'Index', value: (group) => (adviceFor(reply, group).indexes.length ? 'advised' : ''), cls: 'good' },
       {
         label: 'Actions',
@@ -65,7 +55,7 @@ export function slowPage(cx) {
       key: (group) => group.key,
       sortBy: 4,
       descending: true,
-      empty: 'The log has no slow operation.',
+      empty: 'There was no slow operation since the start of the server.',
       rowClass: (group) => (group.key === chosen ? 'chosen' : ''),
     },
   );
@@ -80,17 +70,26 @@ export function slowPage(cx) {
     chosen = group.key;
     list.show(found);
     details.hidden = false;
-    const advised = el('div', { 'aria-live': 'polite' }, el('p', { class: 'hint' }, 'The server is asked ...'));
-    groupDetails(details, group, advised);
+    const waiting = el('p', { class: 'hint' }, 'The server is asked ...');
+    const advised = el('div', { 'aria-live': 'polite' }, waiting);
+    const example = el('div');
+    const failure = errorBox('clusterMonitor');
+    groupDetails(details, group, failure, advised, example);
     details.focus?.();
     details.scrollIntoView({ block: 'nearest' });
     try {
+      const shape = parse(await getText(pathOf(group)));
+      if (cx.left || chosen !== group.key) return;
+      const command = shape.get('example');
+      const request = requestOf(group, command instanceof Map ? soften(command) : null);
+      fill(example, slowestExample(request, command, shape.get('redacted') === true));
       await askAdvice();
-      fill(advised, suggestion(group, adviceFor(reply, group)));
+      if (cx.left || chosen !== group.key) return;
+      fill(advised, suggestion(request, adviceFor(reply, group)));
       list.show(found);
     } catch (error) {
       fill(advised);
-      showError(box, error);
+      showError(failure, error);
     }
   }
 
@@ -102,20 +101,15 @@ export function slowPage(cx) {
     repliedTo = seen;
   }
 
-  fill(
-    cx.root,
-    threshold(),
-    box,
-    el('p', { class: 'hint' }, 'From the newest lines of the log with id 51803, grouped by the shape of the query.'),
-    list.node,
-    details,
-  );
+  fills(box, list);
+  fill(cx.root, threshold(), box, note, list.node, details);
   cx.every(3000, async () => {
     try {
-      const { log } = await command('admin', { getLog: 'global' });
+      const shapes = parse(await getText('api/slow'));
       if (cx.left) return;
-      found = groups(log);
+      found = groups(shapes);
       list.show(found);
+      setText(note, noteOf(shapes));
       await refreshAdvice();
       if (cx.left) return;
       list.show(found);
@@ -126,9 +120,17 @@ export function slowPage(cx) {
   });
 }
 
+/** What the rows are, and what is in none of them. */
+export function noteOf(reply) {
+  const leftOut = Number(reply.get('leftOut'));
+  const others = leftOut ? ` ${exact(leftOut)} others are in no row: those that took least.` : '';
+  return `Slow operations since the start of the server, by namespace and shape.${others}`;
+}
+
 /** Shows and sets `slowms`. */
 function threshold() {
-  const box = errorBox();
+  const box = errorBox('dbAdmin on admin');
+  const said = el('p', { class: 'hint', role: 'status' });
   const input = el('input', { type: 'number', min: '0', max: '86400000', step: '1', required: true, class: 'short' });
   const apply = el('button', { type: 'submit', class: 'quiet' }, 'Set');
   const submit = async (event) => {
@@ -136,8 +138,10 @@ function threshold() {
     try {
       await command('admin', { profile: 0, slowms: Number(input.value) });
       showError(box, null);
-      announce(`Operations of ${input.value} ms and more are logged.`);
+      const until = "until the server's next start";
+      setText(said, `Set at ${clock(Date.now())}: operations of ${input.value} ms and more are slow, ${until}.`);
     } catch (error) {
+      setText(said, '');
       showError(box, error);
     }
   };
@@ -152,67 +156,75 @@ function threshold() {
     { class: 'bar', onsubmit: submit },
     field('Log operations that take at least (ms)', input),
     apply,
+    said,
     box,
   );
 }
 
-function groupDetails(node, group, advised) {
-  const [box, plan] = [errorBox(), el('div')];
-  const explain = explainText(group);
+function groupDetails(node, group, failure, advised, example) {
   node.setAttribute('tabindex', '-1');
+  const plans = brief(group.plans.join(', '), 300) || 'none';
+  const apps = group.apps.length ? ` Applications: ${brief(group.apps.join(', '), 300)}.` : '';
   fill(
     node,
     el('h2', {}, `${group.name} on ${brief(group.ns)}`),
     el(
       'p',
       {},
-      `${group.count} times, last at ${time(group.lastMs)}; slowest ${duration(group.slowestMs)}; ` +
-        `plans: ${brief([...group.plans].join(', '), 300) || 'none'}; ` +
-        `clients: ${brief([...group.apps].join(', '), 200)}.`,
+      `${exact(group.count)} times, last at ${time(group.lastMs)}; slowest ${micros(group.slowestUs)}; ` +
+        `plans: ${plans}.` +
+        apps,
     ),
-    section('Advice', advised),
-    section(
-      'Slowest example',
-      code(text(group.attr.get('command') ?? new Map(), 2), 'Command'),
-      explain
-        ? button('Explain', () => runExplain(group, explain, box, plan))
-        : el(
-            'p',
-            { class: 'hint' },
-            'This command cannot be explained: it is of another kind, or the log has not all of it.',
-          ),
-      box,
-      plan,
-    ),
+    failure,
+    section('Advice on this shape', advised),
+    section('Slowest example', example),
   );
 }
 
-async function runExplain(group, explain, box, plan) {
+/** The command with the means to explain it, or why it is not there. */
+function slowestExample(request, command, isRedacted) {
+  if (!(command instanceof Map)) {
+    const why = isRedacted ? "the log leaves out clients' data" : 'all were longer than 8 KiB; the log has them';
+    return el('p', { class: 'hint' }, `No command is kept: ${why}.`);
+  }
+  const [box, plan] = [errorBox(), el('div')];
+  const explain = explainText(request);
+  return [
+    code(text(soften(command), 2), 'Command'),
+    explain
+      ? button('Explain', () => runExplain(request, explain, box, plan))
+      : el('p', { class: 'hint' }, 'This command cannot be explained: it is of another kind, or was cut.'),
+    box,
+    plan,
+  ];
+}
+
+async function runExplain(request, explain, box, plan) {
   showError(box, null);
   fill(plan, el('p', { class: 'hint' }, 'Running the example ...'));
   try {
     const body = explain.replace(/\}$/, `, "maxTimeMS": ${EXPLAIN_MAX_MS}}`);
-    showPlan(plan, await commandOf(group.request.db, body));
+    showPlan(plan, await commandOf(request.db, body));
   } catch (error) {
     fill(plan);
     showError(box, error);
   }
 }
 
-/** The advice of the server on a group, with the means to try and to follow it. */
-function suggestion(group, { indexes, reason }) {
+/** The advice of the server on a group, with the means to try it on `request` (null: none), and to follow it. */
+function suggestion(request, { indexes, reason }) {
   if (!indexes.length) return el('p', {}, `No index is advised: ${brief(reason, 400)}.`);
-  return indexes.map((advice) => oneSuggestion(group, advice));
+  return indexes.map((advice) => oneSuggestion(request, advice));
 }
 
-function oneSuggestion(group, advice) {
+function oneSuggestion(request, advice) {
   const box = errorBox();
   const note = el('p', { class: 'hint', role: 'status' });
   const ns = String(advice.get('ns'));
   const [db, collection] = [ns.slice(0, ns.indexOf('.')), ns.slice(ns.indexOf('.') + 1)];
   const create = advice.get('command');
   const build = buildButton({ db, collection, command: create, note, box });
-  const explain = explainText(group);
+  const explain = explainText(request);
   const trial = explain ? trialButton({ db, explain, indexes: specifications(advice), box }) : null;
   const shown = el('div', { hidden: true }, code(text(create, 2), 'Command'), build);
   const show = button(

@@ -1,5 +1,5 @@
 // What the server advises for a slow shape. The reasoning is the server's (nagiAdvise); here its reply is joined with
-// the groups of the log. No requests, no elements.
+// the rows of the page. No requests, no elements.
 import { dig } from './ejson.js';
 
 const list = (value) => (Array.isArray(value) ? value : []);
@@ -9,10 +9,10 @@ export const ADVISE = JSON.stringify({ nagiAdvise: 1, measure: false });
 
 /** True if a row of the reply, or a shape of a piece of advice, is of this group. */
 const isOf = (group, ns, row) =>
-  ns === group.ns && row.get('operation') === group.name && group.hashes.has(String(row.get('planCacheShapeHash')));
+  ns === group.ns && row.get('operation') === group.name && group.hash === String(row.get('planCacheShapeHash'));
 
 /**
- * The server's advice for a group of the log: `{indexes, reason}`. `indexes` are the pieces of advice with an index
+ * The server's advice for a group: `{indexes, reason}`. `indexes` are the pieces of advice with an index
  * that the group's shapes need (Maps); `reason` says why there is none. `reply` is the reply to `ADVISE`, or null
  * before there is one.
  */
@@ -29,7 +29,7 @@ export function adviceFor(reply, group) {
   if (row) return { indexes, reason: String(row.get('reason')) };
   return {
     indexes,
-    reason: group.hashes.size ? 'the server has no advice on this shape' : 'it has no plan that an index could change',
+    reason: group.hash ? 'the server has no advice on this shape' : 'it has no plan that an index could change',
   };
 }
 

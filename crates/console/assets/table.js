@@ -1,12 +1,16 @@
 // Tables: sorted by a column, with rows that keep their elements while figures change.
+import { reasonOf } from './contact.js';
 import { brief, button, el, fill, ROWS_MAX, scroller, setText } from './dom.js';
 
 /**
  * A table. Columns: `{label, value(item), text(item), node(item), number, sort, cls}`; `value` is what the column
  * sorts by, `text` what is shown (`value` if absent), `node` an element instead, made once per row. Options:
- * `label`, `key(item)` for rows that keep their elements, `sortBy` (index of a column), `descending`, `empty` (text without rows), `rowClass(item)`.
+ * `label`, `key(item)` for rows that keep their elements, `sortBy` (index of a column), `descending`, `empty` (text
+ * without rows), `rowClass(item)`.
  *
- * Returns `{node, show(items)}`. At most ROWS_MAX rows are shown, with a note if there are more.
+ * Returns `{node, show(items), absent(text), clear(text)}`. At most ROWS_MAX rows are shown, with a note if there are
+ * more. Before the first `show` the table says that it is loading, or the text of `absent`: only a reply tells that
+ * there are no rows. `clear` forgets the rows.
  */
 export function table(columns, options) {
   const state = { column: options.sortBy ?? -1, descending: options.descending ?? false, items: [] };
@@ -28,14 +32,30 @@ export function table(columns, options) {
   );
   const node = el('div', { class: 'table' }, scroller(options.label, grid), note);
   let rows = new Map();
+  let isShown = false;
 
   function sortBy(i) {
     state.descending = state.column === i ? !state.descending : Boolean(columns[i].number);
     state.column = i;
-    show(state.items);
+    if (isShown) show(state.items);
+  }
+
+  const say = (text) =>
+    fill(body, el('tr', {}, el('td', { colspan: columns.length, class: 'hint' }, el('p', { class: 'said' }, text))));
+
+  function clear(text) {
+    isShown = false;
+    rows = new Map();
+    note.hidden = true;
+    say(text);
+  }
+
+  function absent(text) {
+    if (!isShown) say(text);
   }
 
   function show(items) {
+    isShown = true;
     state.items = items;
     heads.forEach((head, i) => {
       if (i === state.column) head.setAttribute('aria-sort', state.descending ? 'descending' : 'ascending');
@@ -54,12 +74,12 @@ export function table(columns, options) {
     });
     rows = next;
     place(body, nodes);
-    if (!nodes.length)
-      fill(body, el('tr', {}, el('td', { colspan: columns.length, class: 'hint' }, options.empty ?? 'Nothing.')));
+    if (!nodes.length) say(options.empty ?? 'Nothing.');
     note.hidden = items.length <= ROWS_MAX;
     setText(note, `${ROWS_MAX} of ${items.length} rows are shown.`);
   }
-  return { node, show };
+  say(reasonOf());
+  return { node, show, absent, clear };
 }
 
 /** Puts rows into order. Rows that stay at their place are not moved, because moving one takes its focus away. */

@@ -95,7 +95,7 @@ export async function usersPage(cx) {
       if (!cx.left) showError(box, error);
     }
   };
-  const [userBox, roleBox] = [errorBox(), errorBox()];
+  const [userBox, roleBox] = [users, roles].map((list) => errorBox('userAdminAnyDatabase', list));
   fill(
     cx.root,
     cx.session.authorization

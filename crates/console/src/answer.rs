@@ -86,6 +86,15 @@ pub(crate) fn json_answer(status: StatusCode, text: String) -> Answer {
     answer(status, "application/json", Content::Whole(Some(text.into())))
 }
 
+/// Says to a client that must log in how it may: by user and password in each request.
+pub(crate) fn ask_for_basic(mut answer: Answer) -> Answer {
+    if answer.status() == StatusCode::UNAUTHORIZED {
+        let how = HeaderValue::from_static("Basic realm=\"Nagi\", charset=\"UTF-8\"");
+        answer.headers_mut().insert(header::WWW_AUTHENTICATE, how);
+    }
+    answer
+}
+
 /// The bytes of a reply with the permits for them, which are free again when the bytes are sent.
 struct Permitted {
     bytes: Bytes,

@@ -18,6 +18,7 @@ assets! {
     "app.js" "text/javascript; charset=utf-8";
     "charts.js" "text/javascript; charset=utf-8";
     "collections.js" "text/javascript; charset=utf-8";
+    "contact.js" "text/javascript; charset=utf-8";
     "databases.js" "text/javascript; charset=utf-8";
     "document_edit.js" "text/javascript; charset=utf-8";
     "document_list.js" "text/javascript; charset=utf-8";
@@ -50,6 +51,7 @@ assets! {
     "table.js" "text/javascript; charset=utf-8";
     "theme.js" "text/javascript; charset=utf-8";
     "trial.js" "text/javascript; charset=utf-8";
+    "typed.js" "text/javascript; charset=utf-8";
     "uplot.iife.min.js" "text/javascript; charset=utf-8";
     "uplot.license.txt" "text/plain; charset=utf-8";
     "uplot.min.css" "text/css; charset=utf-8";

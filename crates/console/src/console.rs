@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::alerts::Alerts;
 use crate::guard::Names;
+use crate::sample::Moment;
 use crate::state::{About, PLACES_MAX, State};
 use crate::{alerts, http, sampler};
 
@@ -90,7 +91,9 @@ fn watch(server: &Server, alerts: Alerts) -> io::Result<Arc<alerts::Watch>> {
     let status = DocBuf::build(|out| server.write_status(out));
     let host = status.as_doc().get("host").as_str().unwrap_or_default().to_owned();
     let teller = alerts::Teller::start(&alerts, &host)?;
-    Ok(Arc::new(alerts::Watch::new(alerts, teller)))
+    let watch = alerts::Watch::new(alerts, teller);
+    watch.restore(&server.alert_silences(), Moment::now());
+    Ok(Arc::new(watch))
 }
 
 fn start_http(

@@ -4,7 +4,7 @@ use nagi_bson::{DocBuf, number};
 use nagi_server::Server;
 
 use crate::figures::{self, FIGURES, Kind};
-use crate::latencies::{self, KINDS};
+use crate::latencies::{self, KINDS, LABELS};
 use crate::machine::Reader;
 use crate::open_metrics::BOUNDS_US;
 
@@ -25,7 +25,7 @@ pub struct Measured {
 /// Operations of one kind by the time that they took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
-    /// `reads`, `writes` or `commands`.
+    /// `read`, `write` or `command`.
     pub kind: &'static str,
     /// Upper bounds of all buckets but the last one.
     pub bounds_seconds: Vec<f64>,
@@ -60,17 +60,18 @@ impl Figures {
             value: if figure.unit == "us" { value / 1e6 } else { value },
         });
         let sums = status.as_doc().get("opLatencies").as_doc();
-        let histogram = |(kind, buckets): (&'static str, Vec<(u64, u64)>)| {
+        let kinds = KINDS.into_iter().zip(LABELS);
+        let histogram = |((field, kind), buckets): ((&str, &'static str), Vec<(u64, u64)>)| {
             let mut counts = vec![0; BOUNDS_US.len() + 1];
             for (lower, count) in buckets {
                 // Buckets of the server end where one of these begins.
                 counts[BOUNDS_US.partition_point(|bound| *bound <= lower)] += count;
             }
-            let sum = sums.and_then(|all| number::as_f64(all.get(kind).as_doc()?.get("latency")));
+            let sum = sums.and_then(|all| number::as_f64(all.get(field).as_doc()?.get("latency")));
             let bounds_seconds = BOUNDS_US.iter().map(|bound| *bound as f64 / 1e6).collect();
             Histogram { kind, bounds_seconds, counts, sum_seconds: sum.unwrap_or(0.0) / 1e6 }
         };
-        let histograms = KINDS.into_iter().zip(latencies::totals(status.as_doc())).map(histogram);
+        let histograms = kinds.zip(latencies::totals(status.as_doc())).map(histogram);
         (measured.collect(), histograms.collect())
     }
 }

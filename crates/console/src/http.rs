@@ -122,6 +122,7 @@ async fn answer(
     let client = Arc::new(Client::new(watched));
     // The client leaves: this future is dropped.
     let _waits = Waits(client.clone());
+    let is_metrics = request.uri().path() == "/metrics";
     let answered = match guard::check(request.method(), request.headers(), &state.names) {
         Ok(()) => match Asked::read(request, peer, local, client).await {
             Ok(asked) => route(state, asked).await,
@@ -129,10 +130,18 @@ async fn answer(
         },
         Err(refusal) => Err(refusal),
     };
-    answered.unwrap_or_else(|refusal| refusal.answer())
+    answered.unwrap_or_else(|refusal| match is_metrics {
+        true => answer::ask_for_basic(refusal.answer()),
+        // A browser would show its own window for a login beside the page's.
+        false => refusal.answer(),
+    })
 }
 
-async fn route(state: Arc<State>, asked: Asked) -> Result<Answer, Refusal> {
+async fn route(state: Arc<State>, mut asked: Asked) -> Result<Answer, Refusal> {
+    if asked.method == Method::HEAD {
+        // The same reply; hyper sends its head only.
+        asked.method = Method::GET;
+    }
     let path = asked.path.as_str();
     if asked.method == Method::GET {
         let file = match path {

@@ -22,6 +22,7 @@ mod alerts;
 mod answer;
 mod asked;
 mod assets;
+mod causes;
 mod client;
 mod console;
 mod event;

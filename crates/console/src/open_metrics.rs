@@ -8,7 +8,7 @@ use nagi_bson::{Doc, number};
 
 use crate::alerts::Known;
 use crate::figures::{FIGURES, Figure, Kind};
-use crate::latencies::{self, KINDS};
+use crate::latencies::{self, KINDS, LABELS};
 
 /// The media types.
 pub(crate) const OPEN: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -38,13 +38,14 @@ pub(crate) fn write(
         }
         line(&mut out, figure, *value);
     }
-    histogram(&mut out, status);
+    histogram(&mut out, status, open);
     firing(&mut out, alerts);
+    // The sample has the same name in both formats; the family of OpenMetrics has it without the suffix.
+    let (family, kind) = if open { ("nagi_build", "info") } else { ("nagi_build_info", "gauge") };
     let _ = writeln!(
         out,
-        "# TYPE nagi_build {0}\n# HELP nagi_build The version of the server.\nnagi_build{1}{{version=\"{version}\"}} 1",
-        if open { "info" } else { "gauge" },
-        if open { "_info" } else { "" },
+        "# TYPE {family} {kind}\n# HELP {family} The version of the server.\n\
+         nagi_build_info{{version=\"{version}\"}} 1",
     );
     if open {
         out.push_str("# EOF\n");
@@ -94,14 +95,16 @@ fn firing(out: &mut String, alerts: &[Known]) {
 }
 
 /// Times of operations, cumulative as the format wants them.
-fn histogram(out: &mut String, status: Doc<'_>) {
+fn histogram(out: &mut String, status: Doc<'_>, open: bool) {
     let name = "nagi_operation_duration_seconds";
-    let _ = writeln!(
-        out,
-        "# TYPE {name} histogram\n# HELP {name} Times of reads, writes and other commands."
-    );
+    let _ = writeln!(out, "# TYPE {name} histogram");
+    if open {
+        let _ = writeln!(out, "# UNIT {name} seconds");
+    }
+    let _ = writeln!(out, "# HELP {name} Times of reads, writes and other commands.");
     let sums = status.get("opLatencies").as_doc();
-    for (kind, buckets) in KINDS.into_iter().zip(latencies::totals(status)) {
+    let kinds = KINDS.into_iter().zip(LABELS);
+    for ((field, kind), buckets) in kinds.zip(latencies::totals(status)) {
         let mut below = buckets.iter().peekable();
         let mut count = 0;
         for bound in BOUNDS_US {
@@ -112,7 +115,7 @@ fn histogram(out: &mut String, status: Doc<'_>) {
             let _ = writeln!(out, "{name}_bucket{{kind=\"{kind}\",le=\"{le}\"}} {count}");
         }
         count += below.map(|(_, more)| more).sum::<u64>();
-        let sum = sums.and_then(|all| number::as_f64(all.get(kind).as_doc()?.get("latency")));
+        let sum = sums.and_then(|all| number::as_f64(all.get(field).as_doc()?.get("latency")));
         let _ = writeln!(out, "{name}_bucket{{kind=\"{kind}\",le=\"+Inf\"}} {count}");
         let _ = writeln!(out, "{name}_count{{kind=\"{kind}\"}} {count}");
         let _ = writeln!(out, "{name}_sum{{kind=\"{kind}\"}} {}", sum.unwrap_or(0.0) / 1e6);
@@ -142,13 +145,24 @@ mod tests {
         ] {
             assert!(text.contains(head), "{text}");
             assert!(text.contains("nagi_operations_total{type=\"query\"} 1\n"));
-            assert!(text.contains("_bucket{kind=\"reads\",le=\"0.002048\"} 5\n"));
-            assert!(text.contains("_bucket{kind=\"reads\",le=\"0.004096\"} 7\n"));
-            assert!(text.contains("_bucket{kind=\"reads\",le=\"+Inf\"} 8\n"));
-            assert!(text.contains("_sum{kind=\"reads\"} 3\n"));
+            assert!(text.contains("_bucket{kind=\"read\",le=\"0.002048\"} 5\n"));
+            assert!(text.contains("_bucket{kind=\"read\",le=\"0.004096\"} 7\n"));
+            assert!(text.contains("_bucket{kind=\"read\",le=\"+Inf\"} 8\n"));
+            assert!(text.contains("_sum{kind=\"read\"} 3\n"));
             assert!(text.contains("nagi_alert_firing{rule=\"a \\\"b\\\"\"} 1\n"));
             assert_eq!(text.matches("# TYPE nagi_cpu_seconds").count(), 1);
+            assert_eq!(text.matches("nagi_build_info{version=\"1.2.3\"} 1\n").count(), 1);
+            // One label means one thing in all metrics.
+            assert!(
+                !text.contains("kind=\"reads\"")
+                    && text.contains("operation_seconds_total{kind=\"read\"}")
+            );
         }
+        assert!(
+            open.contains("# TYPE nagi_build info\n")
+                && open.contains("duration_seconds seconds\n")
+        );
+        assert!(plain.contains("# TYPE nagi_build_info gauge\n"));
         assert!(
             open.ends_with("# EOF\n") && open.contains("# UNIT nagi_memory_budget_bytes bytes")
         );

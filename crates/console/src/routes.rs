@@ -18,7 +18,7 @@ use crate::login::Credentials;
 use crate::machine::Reader;
 use crate::open_metrics;
 use crate::refusal::Refusal;
-use crate::sample::{EVERY_MS, Sample};
+use crate::sample::{EVERY_MS, Moment, Sample};
 use crate::sessions::token_of;
 use crate::state::State;
 use crate::watched;
@@ -37,6 +37,7 @@ pub(crate) static ROUTES: &[(Method, &str, Run)] = &[
     (Method::GET, "/api/figures", figures),
     (Method::GET, "/api/latencies", latencies),
     (Method::GET, "/api/stalls", stalls),
+    (Method::GET, "/api/slow", watched::slow),
     (Method::GET, "/api/events", watched::work),
     (Method::GET, "/api/disk", watched::disk),
     (Method::GET, "/api/growth", watched::growth),
@@ -227,7 +228,7 @@ fn alerts(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     let body = DocBuf::build(|out| {
         out.put("enabled", state.alerts.is_some());
         if let Some(watch) = &state.alerts {
-            watch.write(nagi_server::wall_ms(), out);
+            watch.write(Moment::now(), out);
         }
     });
     Ok(ok(json::to_relaxed(body.as_doc())))
@@ -247,14 +248,13 @@ fn silence(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
             "The field 'seconds' must be an integer from 0 to {SILENCE_SECS_MAX}"
         ))
     })? as i64;
-    let found = state
-        .alerts
-        .as_ref()
-        .is_some_and(|watch| watch.silence(rule, nagi_server::wall_ms(), secs));
-    if !found {
+    let now = Moment::now();
+    let watch = state.alerts.as_ref().filter(|watch| watch.silence(rule, now, secs));
+    let Some(watch) = watch else {
         let text = "There is no rule of this name";
         return Err(Refusal::new(StatusCode::NOT_FOUND, Code::NO_SUCH_KEY, text));
-    }
+    };
+    watch.keep_silences(now, |silences| state.server.keep_alert_silences(silences));
     let user = session.user().map_or(String::new(), |(name, db)| format!("{db}.{name}"));
     log::info!(target: "CONTROL", id = 8_200_364, alert = rule, seconds = secs, user = user; "Alert silenced");
     Ok(json_answer(StatusCode::OK, "{}".to_owned()))

@@ -32,7 +32,9 @@ pub(crate) fn run(state: &State, stop: &Receiver<()>) {
         let (at_ms, ended) = (wall_ms(), ended.unwrap_or_default());
         let sample = Arc::new(Sample { at_ms, steady_ms: steady_ms(), values, ended });
         let engine = state.server.engine_events_after(state.activity.newest());
-        let stall = last.as_ref().and_then(|before| watch.observe(before, &sample, &engine));
+        let long = state.server.long_operations_after(watch.newest());
+        let look = |before: &Arc<Sample>| watch.observe(before, &sample, &engine, &long);
+        let stall = last.as_ref().and_then(look);
         state.history.add(&sample);
         last = Some(sample.clone());
         // There may be no stream.

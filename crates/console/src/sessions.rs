@@ -33,6 +33,18 @@ const READ_TIME_MAX: Duration = Duration::from_secs(300);
 /// The largest reply of a command.
 pub(crate) const REPLY_BYTES_MAX: usize = 4 << 20;
 
+/// Commands after which a connection is not what it was: it has another user, none, half a login, or another client.
+const CHANGES_CONNECTION: &[&str] = &[
+    "authenticate",
+    "getnonce",
+    "hello",
+    "isMaster",
+    "ismaster",
+    "logout",
+    "saslContinue",
+    "saslStart",
+];
+
 /// What a browser or a scraper sends to be recognized. Only its digest is kept.
 pub(crate) type Token = [u8; 32];
 
@@ -116,10 +128,9 @@ impl Session {
         let reply = run_on(server, &mut kept.connection, db, body);
         kept.served.set(None);
         let reply = reply?;
-        // A command may have logged the connection out.
         let is_same = kept.connection.user_name() == self.first.lock().user_name();
         let mut idle = self.idle.lock();
-        if is_same && idle.len() < KEPT_MAX {
+        if is_same && !changes_connection(body) && idle.len() < KEPT_MAX {
             idle.push(kept);
         }
         Ok(reply)
@@ -127,7 +138,16 @@ impl Session {
 
     /// Whether the user may read what `serverStatus` tells, which the console's figures are.
     pub(crate) fn may_watch(&self, server: &Arc<Server>) -> Result<(), Refusal> {
-        let asked = nagi_bson::doc! { "serverStatus": 1, "none": true };
+        self.may(server, &nagi_bson::doc! { "serverStatus": 1, "none": true })
+    }
+
+    /// Whether the user may read the log, whose lines of slow operations the slow shapes sum up.
+    pub(crate) fn may_read_log(&self, server: &Arc<Server>) -> Result<(), Refusal> {
+        self.may(server, &nagi_bson::doc! { "getLog": "*" })
+    }
+
+    /// Refuses a user whose `asked`, a command that reads little, fails.
+    fn may(&self, server: &Arc<Server>, asked: &DocBuf) -> Result<(), Refusal> {
         let reply = self.run(server, "admin", asked.as_doc())?;
         match reply.as_doc().get("ok").is_truthy() {
             true => Ok(()),
@@ -154,6 +174,10 @@ impl Session {
     fn has_ended(&self, now: Instant) -> bool {
         now - self.since > self.age_max || now - *self.used.lock() > IDLE_MAX
     }
+}
+
+fn changes_connection(body: Doc<'_>) -> bool {
+    body.first().is_some_and(|first| CHANGES_CONNECTION.contains(&first.name()))
 }
 
 /// Runs a command on a connection.

@@ -1,9 +1,10 @@
-//! The paths of what is watched besides the figures: work of the engine, its reads and writes, growth of the data,
-//! findings of the doctor.
+//! The paths of what is watched besides the figures: slow operations, work of the engine, its reads and writes, growth
+//! of the data, findings of the doctor.
 
 use hyper::StatusCode;
 use nagi_bson::json::{self, JsonWriter};
 use nagi_bson::{Doc, DocBuf, doc};
+use nagi_error::Code;
 
 use crate::activity::Happened;
 use crate::answer::{Answer, json_answer};
@@ -58,6 +59,33 @@ pub(crate) fn work(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
 pub(crate) fn disk(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     state.session(asked)?.may_watch(&state.server)?;
     Ok(json_answer(StatusCode::OK, JsonWriter::file(|out| state.activity.write_disk(out))))
+}
+
+/// `GET /api/slow`: the slow operations since the start by shape; with `?ns=`, `operation=` and `planCacheShapeHash=`
+/// the slowest of one shape with its command. For those who may read the log, which has the same operations.
+pub(crate) fn slow(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
+    state.session(asked)?.may_read_log(&state.server)?;
+    let Some(ns) = asked.parameter("ns")? else {
+        return Ok(ok(&DocBuf::build(|out| state.server.write_slow_shapes(out))));
+    };
+    let operation = asked.parameter("operation")?.unwrap_or_default();
+    let hash = asked.parameter("planCacheShapeHash")?.unwrap_or_default();
+    let hash = match hash.as_str() {
+        "" => 0,
+        digits => u32::from_str_radix(digits, 16).map_err(|_| {
+            Refusal::bad_request("The parameter 'planCacheShapeHash' has eight hexadecimal digits")
+        })?,
+    };
+    let mut is_known = false;
+    let body = DocBuf::build(|out| {
+        is_known = state.server.write_slow_shape((&ns, &operation, hash), out);
+    });
+    if !is_known {
+        let text = "There is no slow operation of this shape";
+        return Err(Refusal::new(StatusCode::NOT_FOUND, Code::NO_SUCH_KEY, text));
+    }
+    // The command is explained again: it needs its types.
+    Ok(json_answer(StatusCode::OK, json::to_canonical(body.as_doc())))
 }
 
 fn refused(reply: Doc<'_>) -> Refusal {

@@ -3,6 +3,8 @@
 
 mod address;
 mod client;
+mod headers;
 
 pub use address::is_address;
 pub use client::{client, small_file};
+pub use headers::may_be_set;

@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::engine::{Engine, none_free};
 use crate::heap::Heap;
+use crate::natives::forget_sleep;
 use crate::{Interrupt, Stored};
 
 /// How long a request waits for another request's engine to be dropped.
@@ -63,7 +64,9 @@ thread_local! {
 /// Drops the engine of this thread, if it has one. Called at the end of a request.
 pub fn release() {
     let held = HELD.with(|held| held.borrow_mut().take());
-    drop(held);
+    if held.is_some() {
+        forget_sleep();
+    }
 }
 
 impl Engines {

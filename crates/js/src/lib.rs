@@ -37,6 +37,7 @@ mod text;
 use std::sync::Arc;
 
 pub use engines::{Engines, release};
+pub use natives::slept;
 pub use session::Session;
 pub use stored::{Stored, nothing_stored};
 

@@ -1,5 +1,6 @@
 //! The functions of the prelude that are implemented in Rust. None of them accesses files or sockets.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -140,12 +141,29 @@ fn emit<'js>(ctx: &Ctx<'js>, shared: &Shared, key: &Js<'js>, value: &Js<'js>) ->
 }
 
 fn sleep(ctx: &Ctx<'_>, shared: &Shared, ms: f64) -> Result<()> {
-    let until = Instant::now() + Duration::from_millis(ms.clamp(0.0, 3_600_000.0) as u64);
-    while Instant::now() < until {
-        if !shared.pace.go_on() {
-            return Err(Exception::throw_message(ctx, "interrupted"));
+    let began = Instant::now();
+    let until = began + Duration::from_millis(ms.clamp(0.0, 3_600_000.0) as u64);
+    let mut goes_on = true;
+    while goes_on && Instant::now() < until {
+        goes_on = shared.pace.go_on();
+        if goes_on {
+            std::thread::sleep(NAP.min(until.saturating_duration_since(Instant::now())));
         }
-        std::thread::sleep(NAP.min(until.saturating_duration_since(Instant::now())));
     }
-    Ok(())
+    SLEPT.set(SLEPT.get() + began.elapsed());
+    if goes_on { Ok(()) } else { Err(Exception::throw_message(ctx, "interrupted")) }
+}
+
+thread_local! {
+    static SLEPT: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// The time for which scripts of this thread's request have slept.
+pub fn slept() -> Duration {
+    SLEPT.get()
+}
+
+/// The thread's request is over.
+pub(crate) fn forget_sleep() {
+    SLEPT.set(Duration::ZERO);
 }

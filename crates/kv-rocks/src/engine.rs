@@ -314,7 +314,7 @@ impl Core {
         }
         let (last, Some(mut batch)) = (next - 1, group) else { return Ok(own_stamp) };
         let active = &self.ledger.active;
-        active.writing().begin(last, self.db.sequence());
+        self.begin_batch(last);
         if let Err(error) = committer.write(&self.db, &mut batch) {
             active.writing().failed(active.newest());
             return Err(error);
@@ -330,9 +330,15 @@ impl Core {
         if stamp > self.ledger.active.newest() {
             let _nobody_writes = self.commit.lock();
             self.ledger.advance(stamp);
-            let active = &self.ledger.active;
-            active.writing().begin(active.newest(), self.db.sequence());
+            self.begin_batch(self.ledger.active.newest());
         }
+    }
+
+    /// Publishes that a batch with this last stamp is about to be written. The caller has the commit lock.
+    fn begin_batch(&self, last: u64) {
+        // In this order: an ingestion in between counts as one of the time of the batch.
+        let (_, loads) = self.db.ingests();
+        self.ledger.active.writing().begin(last, self.db.sequence(), loads);
     }
 
     /// The plain writes of a transaction; those of a large one are staged only now.

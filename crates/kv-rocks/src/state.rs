@@ -12,8 +12,8 @@
 //!
 //! A batch becomes visible atomically, so a snapshot has none or all of it. Readers take no lock: if a number was
 //! published while they took the snapshot, they take another one. Only ingested files (`Db::ingest`) advance the
-//! sequence number without the commit lock; during an ingestion readers take the lock.
-//! reader asks for the lock.
+//! sequence number without the commit lock. So during an ingestion readers take the lock, and also after it, until the
+//! batch is written that waited for it: the sequence number is greater than before the batch, and does not have it.
 
 use std::sync::Arc;
 
@@ -35,13 +35,35 @@ struct Seen {
     written: u64,
     /// The sequence number before that batch.
     sequence: u64,
+    /// Number of ingestions that had ended before that number was read.
+    ingests_before: u64,
+    /// Number of ingestions that have begun.
     ingests: u64,
 }
 
 impl Seen {
     fn now(active: &Active, ingests: u64) -> Seen {
         let (newest, writing) = (active.newest(), active.writing());
-        Seen { newest, written: writing.last(), sequence: writing.before(), ingests }
+        Seen {
+            newest,
+            written: writing.last(),
+            sequence: writing.before(),
+            ingests_before: writing.loads(),
+            ingests,
+        }
+    }
+
+    /// Returns the newest stamp of a snapshot at a sequence number; none if an ingestion hides it.
+    fn stamp_at(&self, sequence: u64) -> Option<u64> {
+        if self.written == self.newest {
+            return Some(self.written);
+        }
+        let has_batch = sequence > self.sequence;
+        (self.ingests_before == self.ingests).then_some(if has_batch {
+            self.written
+        } else {
+            self.newest
+        })
     }
 }
 
@@ -72,9 +94,10 @@ fn taken(core: &Core) -> (SnapshotHandle, u64) {
         if before != after {
             continue;
         }
-        let has_it = before.written == before.newest || snapshot.sequence() > before.sequence;
-        let stamp = if has_it { before.written } else { before.newest };
-        return (snapshot, stamp);
+        match before.stamp_at(snapshot.sequence()) {
+            Some(stamp) => return (snapshot, stamp),
+            None => break,
+        }
     }
     let _nobody_writes = core.commit.lock();
     (SnapshotHandle::new(&core.db), core.ledger.active.newest())
@@ -108,5 +131,21 @@ impl Read for State {
 impl Snapshot for State {
     fn stamp(&self) -> CommitStamp {
         CommitStamp(self.stamp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ingestion_before_a_batch_is_written_does_not_count_as_the_batch() {
+        // The batch waits for an ingestion, which takes the sequence number 71.
+        let seen = Seen { newest: 11, written: 12, sequence: 70, ingests_before: 3, ingests: 3 };
+        assert_eq!((seen.stamp_at(70), seen.stamp_at(75)), (Some(11), Some(12)));
+        let seen = Seen { ingests: 4, ..seen };
+        assert_eq!(seen.stamp_at(71), None);
+        let written = Seen { newest: 12, ..seen };
+        assert_eq!(written.stamp_at(76), Some(12));
     }
 }

@@ -49,11 +49,15 @@ pub struct Writing {
     last: AtomicU64,
     /// The engine's own position before it, for example a sequence number.
     before: AtomicU64,
+    /// How many loads beside the commit lock, which change that position too, had ended before it.
+    loads: AtomicU64,
 }
 
 impl Writing {
-    /// A batch whose last stamp is `last` begins to be written; `before` is the engine's position.
-    pub fn begin(&self, last: u64, before: u64) {
+    /// A batch whose last stamp is `last` begins to be written; `before` is the engine's position, and `loads` the
+    /// number of loads that had ended before that was read.
+    pub fn begin(&self, last: u64, before: u64, loads: u64) {
+        self.loads.store(loads, SeqCst);
         self.before.store(before, SeqCst);
         self.last.store(last, SeqCst);
     }
@@ -71,6 +75,11 @@ impl Writing {
     /// The engine's position before the batch.
     pub fn before(&self) -> u64 {
         self.before.load(SeqCst)
+    }
+
+    /// The number of loads that had ended before the batch. With another one meanwhile, `before` tells nothing.
+    pub fn loads(&self) -> u64 {
+        self.loads.load(SeqCst)
     }
 }
 
@@ -103,7 +112,7 @@ impl Active {
         Active {
             published: Published {
                 newest: AtomicU64::new(newest),
-                writing: Writing { last: AtomicU64::new(newest), before: AtomicU64::new(0) },
+                writing: Writing { last: AtomicU64::new(newest), ..Writing::default() },
             },
             count: AtomicU64::new(0),
             slots: (0..SLOT_COUNT).map(|_| Slot(AtomicU64::new(FREE))).collect(),

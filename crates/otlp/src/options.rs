@@ -52,7 +52,7 @@ impl OtlpOptions {
 /// Reads a file of headers: `name: value` in each line; empty lines and those that begin with `#` are skipped.
 ///
 /// # Errors
-/// If a line is no header.
+/// If a line is no header, or one of the request itself.
 pub fn parse_headers(text: &str) -> Result<Vec<(String, String)>, String> {
     let mut headers = Vec::new();
     for (at, line) in text.lines().enumerate() {
@@ -66,6 +66,9 @@ pub fn parse_headers(text: &str) -> Result<Vec<(String, String)>, String> {
         };
         let is_value = |value: &str| value.bytes().all(|c| (0x20..0x7f).contains(&c));
         match line.split_once(':').map(|(name, value)| (name.trim(), value.trim())) {
+            Some((name, _)) if !nagi_http::may_be_set(name) => {
+                return Err(format!("line {}: '{name}' is not for the file to set", at + 1));
+            }
             Some((name, value)) if is_name(name) && is_value(value) => {
                 headers.push((name.to_owned(), value.to_owned()));
             }
@@ -116,7 +119,9 @@ mod tests {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let headers = vec![pair("Authorization", "Bearer a:b"), pair("x-team", "db")];
         assert_eq!(parse_headers(text), Ok(headers));
-        for bad in ["no colon", ": x", "a b: c", "a: \u{1}", "a: \u{e9}"] {
+        for bad in
+            ["no colon", ": x", "a b: c", "a: \u{1}", "a: \u{e9}", "Host: x", "content-length: 1"]
+        {
             assert!(parse_headers(bad).is_err(), "{bad}");
         }
     }

@@ -71,7 +71,8 @@ pub use source::work::Work;
 pub use source::{CHANGE_COPIES, Cx, Env, Interrupt, Room, end_idle_workers, on_worker_start};
 pub use stages::{
     COLLECTIONLESS, Given, InChangeStream, RunsOn, SEARCH_INDEXES_NOT_ENABLED, StageFacts, Touch,
-    Use, inner_pipelines, opens_change_stream, stage_facts, stage_names, write_coll_stats,
+    Use, feeds_pipelines, inner_pipelines, opens_change_stream, stage_facts, stage_names,
+    write_coll_stats,
 };
 pub use storage_stats::{CollStatsSpec, write_no_storage_stats, write_storage_stats};
 pub use write::{

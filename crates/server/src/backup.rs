@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
 
 use nagi_error::{Code, Error, Result, bail, err};
 use nagi_store::Store;
@@ -75,6 +75,25 @@ impl Drop for Open {
     }
 }
 
+/// The newest complete backup.
+#[derive(Clone, Copy)]
+struct Newest {
+    /// Milliseconds since 1970.
+    ended_ms: i64,
+    /// When the server learned of it, and its age then.
+    noted: Instant,
+    age_ms: i64,
+}
+
+impl Newest {
+    /// Its age. The clock of dates may be set back, and must not keep the age from growing; the other clock stands
+    /// still while the machine is suspended.
+    fn age_ms(&self, now_ms: i64) -> i64 {
+        let since_ms = i64::try_from(clock::micros_since(self.noted) / 1000).unwrap_or(i64::MAX);
+        now_ms.saturating_sub(self.ended_ms).max(self.age_ms.saturating_add(since_ms))
+    }
+}
+
 #[derive(Default)]
 struct State {
     /// The folder of backups beside the data; `None` if the engine has no files.
@@ -90,8 +109,8 @@ struct State {
 #[derive(Default)]
 pub(crate) struct Backups {
     state: Mutex<State>,
-    /// When the newest complete one ended; 0: never.
-    newest_ms: AtomicI64,
+    /// The newest complete one.
+    newest: Mutex<Option<Newest>>,
     /// Held while files are made or removed, so that no backup removes the folder that the next one has just created.
     files: Mutex<()>,
 }
@@ -193,13 +212,16 @@ impl Backups {
         Ok(complete)
     }
 
-    /// When the newest complete backup ended, in milliseconds since 1970.
-    pub(crate) fn newest_ms(&self) -> Option<i64> {
-        Some(self.newest_ms.load(Ordering::Relaxed)).filter(|ms| *ms > 0)
+    /// When the newest complete backup ended, in milliseconds since 1970, and its age in milliseconds.
+    pub(crate) fn newest(&self) -> Option<(i64, i64)> {
+        let newest = *self.newest.lock();
+        newest.map(|newest| (newest.ended_ms, newest.age_ms(clock::wall_ms())))
     }
 
     pub(crate) fn note_newest(&self, ended_ms: i64) {
-        self.newest_ms.fetch_max(ended_ms, Ordering::Relaxed);
+        let age_ms = clock::wall_ms().saturating_sub(ended_ms).max(0);
+        let noted = clock::now();
+        *self.newest.lock() = Some(Newest { ended_ms, noted, age_ms });
     }
 
     /// Ends a backup that has not been read from for too long.
@@ -285,4 +307,21 @@ fn list_files(folder: &Path, prefix: &str, files: &mut Vec<BackupFile>) -> io::R
 
 fn failed(path: &Path, error: &io::Error) -> Error {
     err!(Code::INTERNAL_ERROR, "backup: {}: {error}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_back_does_not_stop_the_age() {
+        let noted = clock::now().checked_sub(Duration::from_secs(7200)).unwrap();
+        let newest = Newest { ended_ms: 10_000_000, noted, age_ms: 1000 };
+        // The clock went back by a day, then it counts again, then the machine was suspended.
+        assert!((7_201_000..7_300_000).contains(&newest.age_ms(10_000_000 - 86_400_000)));
+        assert!((7_201_000..7_300_000).contains(&newest.age_ms(10_000_000)));
+        assert_eq!(newest.age_ms(10_000_000 + 86_400_000), 86_400_000);
+    }
 }

@@ -15,6 +15,7 @@
 //! - It knows neither sockets nor TLS, engines or configuration files.
 
 mod advice;
+mod alert_silences;
 mod args;
 mod audit;
 mod auth;
@@ -77,6 +78,7 @@ pub use logging::{
 };
 pub use message_memory::{FREE_BYTES, MessageCost, admit_message, message_cost};
 pub use metrics::latency::BOUNDS as LATENCY_BOUNDS_US;
+pub use metrics::long_operations::LongOperation;
 pub use nagi_lang::time::Zone;
 pub use nagi_store::{DiskActivity, DiskSegment, EngineEvent};
 pub use networks::Networks;

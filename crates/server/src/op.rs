@@ -21,6 +21,7 @@ use crate::clock;
 use crate::fail_points::FailPoints;
 use crate::interruption::interruption;
 use crate::limits::{OP_COMMAND_BYTES_MAX, PEER_LOOK};
+use crate::metrics::locks::LockUse;
 use crate::names::UserName;
 use crate::printable::write_cut;
 use crate::session::SessionId;
@@ -59,6 +60,7 @@ pub(crate) struct Op {
     /// The request may be recorded in a profile.
     profiled: AtomicBool,
     examined: Examined,
+    locked: Locked,
 }
 
 /// Work that a running operation has done so far, as its interrupt checks report it. The totals at its end are in
@@ -69,6 +71,33 @@ struct Examined {
     docs: AtomicU64,
     yields: AtomicU64,
     conflicts: AtomicU64,
+}
+
+/// How often a running operation has taken the global lock so far, and its waits for it.
+#[derive(Default)]
+struct Locked {
+    count: AtomicU64,
+    waits: AtomicU64,
+    wait_micros: AtomicU64,
+}
+
+impl Locked {
+    fn reset(&self) {
+        for counter in [&self.count, &self.waits, &self.wait_micros] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// `transactions`: each has passed the gate of its collection.
+    fn used(&self, transactions: u64) -> LockUse {
+        let global_count = self.count.load(Ordering::Relaxed);
+        LockUse {
+            global_count,
+            wait_count: self.waits.load(Ordering::Relaxed),
+            wait_micros: self.wait_micros.load(Ordering::Relaxed),
+            collection_count: if global_count > 0 { transactions } else { 0 },
+        }
+    }
 }
 
 impl Examined {
@@ -145,6 +174,8 @@ pub(crate) struct OpView {
     pub(crate) docs_examined: u64,
     pub(crate) yields: u64,
     pub(crate) write_conflicts: u64,
+    /// The locks that it has taken so far.
+    pub(crate) locks: LockUse,
 }
 
 impl Op {
@@ -183,6 +214,7 @@ impl Op {
             user: Mutex::new(None),
             profiled: AtomicBool::new(false),
             examined: Examined::default(),
+            locked: Locked::default(),
             held: Held::new(),
             sets_slices,
         })
@@ -219,6 +251,7 @@ impl Op {
         text.started = started;
         text.lsid = None;
         self.examined.reset();
+        self.locked.reset();
         text.queued_micros = 0;
         self.kill_code.store(0, Ordering::Relaxed);
         self.id.store(id, Ordering::Relaxed);
@@ -386,6 +419,19 @@ impl Op {
         write(&mut text.plan_summary);
     }
 
+    /// Counts that it has taken the global lock, and its wait if it had to. For the thread of the request, so that
+    /// plain loads and stores are enough.
+    pub(crate) fn note_lock(&self, waited_micros: Option<u64>) {
+        let add = |counter: &AtomicU64, more: u64| {
+            counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        };
+        add(&self.locked.count, 1);
+        if let Some(micros) = waited_micros {
+            add(&self.locked.waits, 1);
+            add(&self.locked.wait_micros, micros);
+        }
+    }
+
     /// Records if it waits for the server to be unlocked for writes.
     pub(crate) fn set_waiting_for_lock(&self, waits: bool) {
         self.text.lock().waiting_for_lock = waits;
@@ -443,6 +489,7 @@ impl Op {
             keys_examined: self.examined.keys.load(Ordering::Relaxed),
             docs_examined: self.examined.docs.load(Ordering::Relaxed),
             yields: self.examined.yields.load(Ordering::Relaxed),
+            locks: self.locked.used(self.examined.yields.load(Ordering::Relaxed) + 1),
             write_conflicts: self.examined.conflicts.load(Ordering::Relaxed),
         })
     }

@@ -13,6 +13,8 @@ use crate::core::server::Server;
 
 /// The size of the capped collection.
 const LOG_BYTES_MAX: i32 = 10 << 20;
+/// The number of recorded backups that are read at the start.
+const BACKUPS_READ_MAX: usize = 1000;
 
 impl Server {
     /// Writes the document of this start. Must be called once, before clients can connect. A failure is logged and does
@@ -58,7 +60,8 @@ impl Server {
         }
     }
 
-    /// When the newest recorded backup ended.
+    /// When the newest recorded backup ended. A time in the future, as after the clock was set back, is not believed:
+    /// if there are no others, the backup counts as one of now.
     fn newest_backup(&self) -> Result<Option<i64>> {
         let named = self.store.collection(&Namespace::new("local", "nagi.backups")?);
         let Some(collection) = named.filter(|named| !named.is_view()) else {
@@ -66,14 +69,19 @@ impl Server {
         };
         let snapshot = self.store.snapshot()?;
         let mut cursor = snapshot.reader().scan(&collection, false)?;
-        if !cursor.advance()? {
-            return Ok(None);
+        let (now, mut newest) = (clock::wall_ms(), None);
+        for _ in 0..BACKUPS_READ_MAX {
+            if !cursor.advance()? {
+                break;
+            }
+            match cursor.doc().get("endTime") {
+                Value::DateTime(ms) if ms <= now => return Ok(Some(ms)),
+                Value::DateTime(_) => newest = Some(now),
+                // Somebody else's document.
+                _ => {}
+            }
         }
-        match cursor.doc().get("endTime") {
-            Value::DateTime(ms) => Ok(Some(ms)),
-            // Somebody else's document.
-            _ => Ok(None),
-        }
+        Ok(newest)
     }
 
     fn append_local(&self, name: &str, entry: &DocBuf) -> Result<()> {

@@ -230,6 +230,14 @@ def silences():
         check("it is told then", wait_until(lambda: hook.states("r") == ["firing"], 10), hook.got)
         equal("who silenced it", [line["seconds"] for line in server.lines(8200364)], [30, 0])
         cursor.close()
+        equal("it is silenced for long", silence("r", 3600), 200)
+        until = server.rule("r")["silentUntilMs"]
+    with Server("silent", rules, keep=True) as server:
+        kept = server.rule("r")["silentUntilMs"] or 0
+        check("the silence survives a restart", abs(kept - until) < 2000, (kept, until))
+        equal("its end", silence("r", 0), 200)
+    with Server("silent", rules, keep=True) as server:
+        equal("the end does so, too", server.rule("r")["silentUntilMs"], None)
 
 
 def a_hook_that_fails():

@@ -1,6 +1,7 @@
 // What other sizes of the caches would do, events of the engine, the disk map, the oplog's window, the doctor, growth.
 import { check, openPage, send, sleep, startServer, stopServer, until } from './harness.mjs';
 import { painted } from './figures.mjs';
+import { idleSessions } from './requests.mjs';
 
 const part = (page, title) =>
   page.locator('section', { has: page.locator('h2', { hasText: new RegExp(`^${title}$`) }) });
@@ -8,7 +9,12 @@ const part = (page, title) =>
 /** Reads of 4,000 documents, of which some are read far more often. */
 async function readOften(client) {
   const orders = client.db('shop').collection('orders');
-  const ids = (await orders.find({}, { projection: { _id: 1 } }).limit(4000).toArray()).map((one) => one._id);
+  const ids = (
+    await orders
+      .find({}, { projection: { _id: 1 } })
+      .limit(4000)
+      .toArray()
+  ).map((one) => one._id);
   for (let round = 0; round < 12; round++)
     await Promise.all(
       Array.from({ length: 8 }, async (_, worker) => {
@@ -66,7 +72,11 @@ export async function engine({ page, go }, client, server) {
   const seen = await painted(page, 'section:has(canvas[aria-label^="Disk map"]) canvas');
   check('disk map: it is drawn', seen.painted > 200 && seen.colours > 3, seen);
   const rows = await map.locator('tbody tr').allTextContents();
-  check('disk map: files by space and level', rows.some((row) => /L\d/.test(row)), rows);
+  check(
+    'disk map: files by space and level',
+    rows.some((row) => /L\d/.test(row)),
+    rows,
+  );
   const reply = await send(server, { path: '/api/disk' });
   const { columns, segments, samples } = JSON.parse(reply.body);
   const isMap = columns === 256 && segments.length > 1 && samples.length > 1 && samples.length <= 120;
@@ -123,7 +133,10 @@ export async function oplog(browser, nagi, folder, port, connect) {
   const client = await connect(`${server.uri}/?directConnection=true`);
   try {
     await until('oplog: primary', async () => (await client.db('admin').command({ hello: 1 })).isWritablePrimary);
-    await client.db('shop').collection('c').insertMany([{ _id: 1 }, { _id: 2 }]);
+    await client
+      .db('shop')
+      .collection('c')
+      .insertMany([{ _id: 1 }, { _id: 2 }]);
     const seen = await openPage(browser, server);
     await seen.go('storage');
     const own = part(seen.page, 'Change log');
@@ -133,6 +146,7 @@ export async function oplog(browser, nagi, folder, port, connect) {
     const text = await own.locator('dl').innerText();
     for (const wanted of [/First entry\s*\d{4}-/, /Newest entry\s*\d{4}-/, /of [\d.]+ [MG]iB/])
       check(`oplog: ${wanted}`, wanted.test(text), text);
+    await idleSessions(seen, client);
     check('oplog: no errors in the console', seen.errors.length === 0, seen.errors);
     await seen.context.close();
   } finally {

@@ -6,8 +6,16 @@ export async function alerts({ page, go }, examine) {
   const rules = page.locator('section', { has: page.locator('h2', { hasText: /^Rules$/ }) }).locator('tbody tr');
   await until('alerts: the built-in rules', async () => (await rules.count()) === 13);
   const stall = rules.filter({ hasText: 'longest operation of a stall' });
-  await until('alerts: the stall fires', async () => /^firing since/.test(await stall.locator('td').first().textContent()));
+  await until('alerts: the stall fires', async () =>
+    /^firing since/.test(await stall.locator('td').first().textContent()),
+  );
   check('alerts: what to do', (await stall.textContent()).includes('Overview page'), await stall.textContent());
+  const limit = rules.filter({ hasText: 'processor limit' });
+  check(
+    'alerts: a condition has its unit',
+    (await limit.textContent()).includes('above 30 s'),
+    await limit.textContent(),
+  );
   const history = page.locator('section', { has: page.locator('h2', { hasText: /^History$/ }) }).locator('tbody tr');
   await until('alerts: the history', async () => (await history.filter({ hasText: 'stall' }).count()) > 0);
   await stall.getByRole('button', { name: 'Silence stall' }).click();

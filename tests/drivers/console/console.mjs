@@ -11,6 +11,7 @@ import * as load from './load.mjs';
 import * as looks from './looks.mjs';
 import * as requests from './requests.mjs';
 import * as security from './security.mjs';
+import * as truth from './truth.mjs';
 
 const { MongoClient } = need('mongodb');
 const nagi = process.env.NAGI_BINARY;
@@ -54,6 +55,7 @@ async function withoutLogins() {
   const stopLoad = load.start(client);
   const seen = await openPage(browser, server);
   const examine = (name) => looks.examine(seen.page, shots, name);
+  await part('loading', () => truth.loading(seen));
   await part('log', () => log(seen));
   await part('overview', () => figures.overview(seen));
   await part('memory', () => figures.memory(seen));

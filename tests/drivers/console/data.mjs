@@ -16,6 +16,13 @@ export async function databases({ page, go }, client) {
   const indexed = page.locator('tbody tr', { has: page.getByRole('link', { name: 'indexed', exact: true }) });
   await until('collections: count', async () => (await indexed.locator('td').nth(2).textContent()) === '100');
   check('collections: a view', (await page.locator('tbody tr', { hasText: 'view' }).count()) > 0);
+  await go('collection/shop/view');
+  await until('view: its facts', async () => /View on\s*indexed/.test(await page.locator('.facts').innerText()));
+  await page.waitForTimeout(500);
+  check('view: no error', (await page.locator('.error:not([hidden])').count()) === 0);
+  check('view: no indexes', (await page.getByRole('heading', { name: 'Indexes' }).count()) === 0);
+  await go('databases/shop');
+  await until('collections: again', async () => (await indexed.count()) === 1);
   await page.getByRole('button', { name: 'Documents' }).click();
   await page.getByRole('button', { name: 'Documents' }).click();
   check('collections: sorted', (await page.locator('th[aria-sort]').count()) === 1);
@@ -54,7 +61,8 @@ async function indexes(page, shop) {
   );
 }
 
-export async function documents({ page, go }, client, examine) {
+export async function documents(seen, client, examine) {
+  const { page, go } = seen;
   const kinds = client.db('shop').collection('kinds');
   const { Long, Double, Decimal128, ObjectId } = await import('./harness.mjs').then(({ need }) => need('mongodb'));
   // A Map, because JavaScript would put the names 1 and 2 first.
@@ -78,6 +86,7 @@ export async function documents({ page, go }, client, examine) {
   await page.getByText('Page 2, 20 documents').waitFor();
   await page.getByRole('button', { name: 'Next page' }).click();
   await until('documents: the last page', async () => (await page.locator('table tbody tr').count()) === 6);
+  await frozenQuery(page);
   await page.getByLabel('Filter').fill('{n: {$gte: NumberInt(10), $lt: 13}, name: /^NAME/i}');
   await page.getByLabel('Projection').fill('{name: 1}');
   await page.getByLabel('Sort').fill('{_id: -1}');
@@ -98,13 +107,64 @@ export async function documents({ page, go }, client, examine) {
   await until("documents: the server's error", async () =>
     /BadValue \(2\): unknown operator: \$nope/.test(await page.locator('.page > .error').textContent()),
   );
+  await noResults(page, 'an error');
   await page.getByLabel('Filter').fill('{_id: 1}, limit: 5');
   await page.getByRole('button', { name: 'Run' }).click();
   await until('documents: text after the filter is refused', async () =>
     /after the end/.test(await page.locator('.page > .error').textContent()),
   );
+  await calls(seen);
   await aggregate(page, examine);
   await edit(page, kinds, examine);
+}
+
+/** Other pages are of the query whose results are shown, whatever is typed meanwhile. */
+async function frozenQuery(page) {
+  await page.getByLabel('Filter').fill('{n: {$gte: 0}}');
+  await page.getByLabel('Sort').fill('{n: 1}');
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.getByText('Page 1, 20 documents').waitFor();
+  await page.getByLabel('Filter').fill('{n: 77777}');
+  await page.getByRole('button', { name: 'Next page' }).click();
+  await page.getByText('Page 2, 20 documents').waitFor();
+  const first = await page.locator('table tbody tr').first().textContent();
+  check('documents: the next page is of the query that was run', first.includes('name 20'), first);
+}
+
+/** Nothing of an earlier query can be edited below an error. */
+async function noResults(page, after) {
+  const buttons = page.getByRole('button', { name: /^(Edit|Delete) document/ });
+  check(
+    `documents: no results after ${after}`,
+    (await buttons.count()) === 0 && (await page.locator('.documents').count()) === 0,
+  );
+  check(`documents: it says so after ${after}`, /No results/.test(await page.locator('main').innerText()));
+}
+
+/** Calls as in mongosh; errors name the place in the field. */
+async function calls(seen) {
+  const { page } = seen;
+  const error = page.locator('.page > .error');
+  const run = async (filter) => {
+    await page.getByLabel('Filter').fill(filter);
+    await page.getByRole('button', { name: 'Run' }).click();
+  };
+  await run('{at: {$lt: new Date()}, id: {$lt: ObjectId()}}');
+  await until('documents: new Date() and ObjectId()', async () => (await page.locator('.documents pre').count()) === 1);
+  await run('{at: {$gt: ISODate("2023-11-01"), $lt: new Date(Date.now() - 24 * 60 * 60 * 1000)}}');
+  await until('documents: arithmetic of dates', async () => (await page.locator('.documents pre').count()) === 1);
+  seen.expecting = true; // of 400
+  await run('{name: "x",\n  n: twelve}');
+  await until(
+    'documents: the place of an error',
+    async () => (await error.textContent()) === "Filter, line 2, column 12: unknown word 'twelve'",
+  );
+  await noResults(page, 'an error of the notation');
+  seen.expecting = false;
+  await run('{at: Date()}');
+  await until('documents: Date() is refused', async () =>
+    /^Filter, line 1, column 6: Date\(\) is a text/.test(await error.textContent()),
+  );
 }
 
 async function aggregate(page, examine) {

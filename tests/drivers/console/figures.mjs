@@ -1,6 +1,7 @@
 // The pages of figures under load: overview, memory, storage; a stall; a restart of the server.
 import { randomBytes } from 'node:crypto';
 import { check, send, sleep, startServer, stopServer, tile, until } from './harness.mjs';
+import * as truth from './truth.mjs';
 
 const labels = (page) =>
   page.locator('.plot').evaluateAll((plots) => plots.map((plot) => plot.getAttribute('aria-label') ?? ''));
@@ -93,15 +94,24 @@ export async function stall({ page, go }, server) {
   check('overview: the stall is a band of the heat map', warn > 100, warn);
 }
 
+/** A write that waits until writes are allowed again. */
+async function heldWrite(client) {
+  const admin = client.db('admin');
+  await admin.command({ fsync: 1, lock: true });
+  const write = client.db('work').collection('stalls').insertOne({ held: true });
+  await sleep(300);
+  await admin.command({ fsyncUnlock: 1 });
+  await write;
+}
+
 /**
- * Reads that take long beside a flush or a compaction are a stall, and the page names the work. How long that takes
- * depends on the machine, so there are more and more data. The command that waits for the work is no part of the stall.
+ * A write that waits beside a flush or a compaction is a stall, and the page names the work. How long that takes depends
+ * on the machine, so there are more and more data. The command that waits for the work is no part of the stall, and
+ * neither is a script that sleeps.
  */
 export async function stallsOfWork({ page, go }, client, server) {
   await go('overview');
-  const rows = page
-    .locator('section', { has: page.locator('h2', { hasText: /^Stalls$/ }) })
-    .locator('tbody tr');
+  const rows = page.locator('section', { has: page.locator('h2', { hasText: /^Stalls$/ }) }).locator('tbody tr');
   const known = async (cause, since) =>
     JSON.parse((await send(server, { path: '/api/stalls' })).body).stalls.find(
       (stall) => stall.toMs > since && stall.causes.some((one) => one.cause === cause),
@@ -114,12 +124,12 @@ export async function stallsOfWork({ page, go }, client, server) {
     let found = null;
     for (const megabytes of [24, 48, 96]) {
       await writeRandom(client.db('work').collection('stalls'), megabytes);
-      const slow = client.db('work').collection('stalls').find({ $where: 'sleep(150) || true' }).limit(1);
-      await Promise.all([wait(), slow.clone().toArray(), slow.clone().toArray()]);
+      const script = client.db('work').collection('stalls').find({ $where: 'sleep(2500) || true' }).limit(1);
+      await Promise.all([wait(), heldWrite(client), script.toArray()]);
       await sleep(2500);
       if ((found = await known(cause, since))) break;
     }
-    check(`stalls: reads beside a ${cause}`, found && found.longestUs >= 90000, found);
+    check(`stalls: a write beside a ${cause}`, found && found.longestUs >= 90000 && found.longestUs < 2500000, found);
     await until(`stalls: the page names the ${cause}`, async () => (await rows.filter({ hasText: text }).count()) > 0);
   }
   await client.db('work').collection('stalls').drop();
@@ -165,11 +175,14 @@ export async function restart(seen, server, nagi, folder, flags) {
   const { page, go } = seen;
   await go('overview');
   await until('restart: live', async () => (await page.textContent('#state')) === 'Live');
+  await truth.frozen(seen, server);
   seen.expecting = true;
   await stopServer(server);
   await until('restart: the loss is shown', async () => /lost/.test(await page.textContent('#state')));
+  await truth.stopped(seen);
   const next = await startServer(nagi, folder, server.port, flags);
   await until('restart: live again', async () => (await page.textContent('#state')) === 'Live', 20000);
+  await truth.answersAgain(seen);
   await until('restart: new samples', async () => (await tile(page, 'CPU')) !== '-');
   await sleep(500);
   seen.expecting = false;

@@ -5,13 +5,13 @@ import { check, need, until } from './harness.mjs';
 
 const axe = readFileSync(need.resolve('axe-core/axe.min.js'), 'utf8');
 
-/** Violations of axe that are serious or critical. */
+/** Violations of axe that are not minor. */
 async function violations(page) {
   // Evaluated by the debugger's protocol, which the content security policy does not apply to.
   await page.evaluate(axe);
   const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
   return found.violations
-    .filter((one) => ['serious', 'critical'].includes(one.impact))
+    .filter((one) => one.impact !== 'minor')
     .map((one) => ({
       id: one.id,
       nodes: one.nodes.slice(0, 3).map((node) => [node.html.slice(0, 160), node.failureSummary?.slice(0, 200)]),
@@ -28,6 +28,23 @@ const overflow = (page) =>
     return document.documentElement.scrollWidth > width
       ? wide.slice(0, 4).map((node) => `${node.tagName}.${node.className} ${node.textContent.slice(0, 40)}`)
       : null;
+  });
+
+/** Headers of tables whose text is cut, or wrapped on a narrow screen; tables that no frame within the screen scrolls. */
+const tables = (page) =>
+  page.evaluate(() => {
+    const [width, isNarrow] = [document.documentElement.clientWidth, innerWidth < 500];
+    const cut = [...document.querySelectorAll('thead th')].filter((th) => {
+      const range = document.createRange();
+      range.selectNodeContents(th);
+      const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top / 8)));
+      return th.scrollWidth > th.clientWidth + 1 || (isNarrow && lines.size > 2);
+    });
+    const loose = [...document.querySelectorAll('table')].filter((table) => {
+      const frame = table.closest('.scroll')?.getBoundingClientRect();
+      return !frame || frame.right > width + 1;
+    });
+    return [...cut, ...loose].map((node) => node.textContent.slice(0, 60));
   });
 
 /** Examines what the page shows now, such as a dialog, and takes a screenshot of it. */
@@ -68,6 +85,8 @@ export async function pages({ page, go }, work, theme, width) {
     check(`${name}, ${theme}, ${width}: axe`, found.length === 0, found);
     const wide = await overflow(page);
     check(`${name}, ${theme}, ${width}: no horizontal scrolling`, wide === null, wide);
+    const bad = await tables(page);
+    check(`${name}, ${theme}, ${width}: tables`, bad.length === 0, bad);
     await page.screenshot({
       path: path.join(work, `${name.replaceAll('/', '-')}-${theme}-${width}.png`),
       fullPage: true,

@@ -55,6 +55,11 @@ export async function slow({ page, go }, client, examine) {
     'slow: the threshold is set',
     async () => (await client.db('admin').command({ profile: -1 })).slowms === 1,
   );
+  const said = page.locator('form', { has: threshold }).locator('[role=status]');
+  await until('slow: the change is confirmed', async () =>
+    /^Set at \d\d:\d\d:\d\d: operations of 1 ms and more are slow/.test(await said.innerText()),
+  );
+  await lines(page, client);
   for (let i = 0; i < 6; i++)
     await orders
       .find({ customer: i, total: { $gt: 5 } })
@@ -62,7 +67,7 @@ export async function slow({ page, go }, client, examine) {
       .toArray();
   const row = page
     .locator('tbody tr', { hasText: 'shop.orders' })
-    .filter({ hasText: '{customer: ?, total: {$gt: ?}}' });
+    .filter({ hasText: '{ customer: ?, total: { $gt: ? } }' });
   await until('slow: the group', async () => (await row.count()) === 1);
   await until('slow: counted', async () => Number(await row.locator('td').nth(3).textContent()) >= 6);
   check('slow: the plan', (await row.textContent()).includes('COLLSCAN'));
@@ -104,6 +109,62 @@ export async function slow({ page, go }, client, examine) {
     /No index is advised: the index customer_1_day_-1_total_1 begins/.test(await page.textContent('.details')),
   );
   await client.db('admin').command({ profile: 0, slowms: 100 });
+}
+
+/** Operations that no line of the log shows as a whole have rows too, and those without a plan. */
+async function lines(page, client) {
+  const orders = client.db('shop').collection('orders');
+  await orders.find({ customer: { $in: Array.from({ length: 40000 }, (_, i) => i + 1e6) }, text: 'none' }).toArray();
+  await client
+    .db('shop')
+    .collection('bulk')
+    .insertMany(Array.from({ length: 4000 }, (_, n) => ({ n, text: 'x'.repeat(500) })));
+  const rows = page.locator('tbody tr');
+  const long = rows.filter({ hasText: '{ customer: { $in: ? }, text: ? }' });
+  await until('slow: a command of 500 KB has a row', async () => (await long.count()) === 1);
+  await long.getByRole('button', { name: /^Examine/ }).click();
+  await until('slow: why its command is not shown', async () =>
+    /cannot be explained|No command is kept/.test(await page.locator('.details').innerText()),
+  );
+  const insert = rows.filter({ hasText: 'shop.bulk' }).filter({ hasText: 'insert' });
+  await until('slow: an insert has a row', async () => (await insert.count()) === 1);
+  await insert.getByRole('button', { name: /^Examine/ }).click();
+  await until('slow: no index is advised for it', async () =>
+    /no plan that an index could change/.test(await page.locator('.details').innerText()),
+  );
+  await client.db('shop').collection('bulk').drop();
+}
+
+/** Transactions that wait for their client are shown on request. */
+export async function idleSessions({ page, go }, client) {
+  const session = client.startSession();
+  try {
+    session.startTransaction();
+    await client.db('shop').collection('c').insertOne({ _id: 'idle' }, { session });
+    await go('operations');
+    const row = page.locator('tbody tr', { hasText: 'inactive transaction' });
+    await until('idle sessions: the page has its rows', async () => !/Loading/.test(await page.textContent('tbody')));
+    check('idle sessions: not without the check box', (await row.count()) === 0);
+    await page.getByRole('checkbox', { name: 'Idle sessions' }).check();
+    await until('idle sessions: the row', async () => (await row.count()) === 1);
+    const text = await row.innerText();
+    check(
+      'idle sessions: its times',
+      /idle for [\d.]+ (us|ms|s)/.test(text) && /open for .*aborted at \d\d:/.test(text),
+      text,
+    );
+    check('idle sessions: its client', /127\.0\.0\.1:\d+/.test(text), text);
+    check('idle sessions: nothing to kill', (await row.getByRole('button', { name: /^Kill/ }).count()) === 0);
+    await row.getByRole('button', { name: /^Details/ }).click();
+    const all = JSON.parse(await page.locator('.details pre').innerText());
+    for (const name of ['lsid', 'client', 'connectionId', 'clientMetadata', 'transaction'])
+      check(`idle sessions: details have ${name}`, all[name] !== undefined, all);
+    check('idle sessions: number and expiry', all.transaction.parameters.txnNumber && all.transaction.expiryTime, all);
+    await session.abortTransaction();
+    await until('idle sessions: it ends', async () => (await row.count()) === 0);
+  } finally {
+    await session.endSession();
+  }
 }
 
 /** Slow queries become advice with its measured gain; the index is built from there. */

@@ -1,5 +1,6 @@
 // Hostile names, requests of other origins, headers, logins.
 import { check, openPage, send, sleep, tile, until } from './harness.mjs';
+import { withoutRights } from './truth.mjs';
 
 const EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>';
 
@@ -49,6 +50,9 @@ export async function hostile({ page, go }, client) {
     .first()
     .getByRole('button', { name: /^Examine/ })
     .click();
+  await until('hostile: the slowest example', async () =>
+    (await page.locator('.details pre').first().textContent()).includes('<img src=x'),
+  );
   await clean('slow operations', '<img src=x');
   await go('log');
   await page.getByLabel('Text', { exact: true }).fill('onerror');
@@ -117,6 +121,7 @@ export async function logins(browser, server) {
     ['GET', '/api/figures'],
     ['GET', '/api/latencies'],
     ['GET', '/api/stalls'],
+    ['GET', '/api/slow'],
     ['GET', '/api/stream'],
     ['GET', '/api/events'],
     ['GET', '/api/disk'],
@@ -176,6 +181,7 @@ async function lesser(seen) {
   await until('logins: a user without clusterMonitor', async () =>
     /clusterMonitor/.test(await page.textContent('#state')),
   );
+  await withoutRights(seen);
   await seen.go('operations');
   await until('logins: own operations only', async () => /own user/.test(await page.textContent('main')));
   await seen.go('log');

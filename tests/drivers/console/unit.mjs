@@ -91,60 +91,63 @@ test('typed text is one object or array, and nothing after it', () => {
     assert.throws(() => typed(bad), SyntaxError, bad);
 });
 
-const line = (attr, extra = '') =>
-  `{"t":{"$date":"2026-01-01T00:00:00.000+00:00"},"s":"I","c":"COMMAND","id":51803,"msg":"Slow query","attr":${JSON.stringify(attr)}${extra}}`;
+const shape = (more = {}) => ({
+  ns: 'shop.orders',
+  operation: 'find',
+  shape: '{ a: ? }',
+  planCacheShapeHash: '0000000A',
+  count: 4,
+  totalMicros: 800000,
+  slowestMicros: 300000,
+  keysExamined: 0,
+  docsExamined: 1000,
+  nReturned: 10,
+  sortsInMemory: true,
+  plans: ['COLLSCAN', 'IXSCAN { a: 1 }'],
+  appNames: ['shop'],
+  lastMs: 1700000000000,
+  ...more,
+});
+const { planCacheShapeHash: _, ...unplanned } = shape({
+  operation: 'insert',
+  shape: '',
+  docsExamined: 0,
+  nReturned: 0,
+});
+const rows = (...shapes) => slow.groups(parse(JSON.stringify({ slowms: 100, leftOut: 0, shapes })));
 
-test('slow operations are grouped by shape', () => {
-  const find = (a, ms, more = {}) =>
-    line({
-      type: 'command',
-      ns: 'shop.orders',
-      command: { find: 'orders', filter: { a, r: { $gt: 5 } }, sort: { s: -1 }, lsid: { id: 1 }, $db: 'shop' },
-      planSummary: 'COLLSCAN',
-      docsExamined: 1000,
-      keysExamined: 0,
-      nreturned: 10,
-      hasSortStage: true,
-      queryShapeHash: 'AB',
-      planCacheShapeHash: '0000000A',
-      durationMillis: ms,
-      ...more,
-    });
-  const found = slow.groups([
-    find(1, 100),
-    find(2, 300),
-    find(3, 200),
-    'not a line',
-    '{"id":51803',
-    line({ type: 'command', ns: 'shop.$cmd', command: { update: 'x' }, durationMillis: 9000 }),
-    line({
-      type: 'update',
-      ns: 'shop.other',
-      command: { q: { x: { $gte: 1 } }, u: { $set: { y: 1 } }, multi: true, upsert: false },
-      planSummary: 'COLLSCAN',
-      docsExamined: 500,
-      nMatched: 1,
-      durationMillis: 150,
-    }),
-  ]);
+test('slow operations are the shapes of the server', () => {
+  const [found, insert] = rows(shape(), unplanned);
   assert.deepEqual(
-    found.map((group) => [group.ns, group.count, group.totalMs, group.medianMs, group.slowestMs, group.perReturned]),
-    [
-      ['shop.orders', 3, 600, 200, 300, 100],
-      ['shop.other', 1, 150, 150, 150, 500],
-    ],
+    [found.count, found.totalUs, found.averageUs, found.slowestUs, found.perReturned, found.plans.length],
+    [4, 800000, 200000, 300000, 100, 2],
   );
-  assert.deepEqual([...found[0].hashes], ['0000000A']);
-  assert.equal(found[0].shapeText, '{a: ?, r: {$gt: ?}}, sort {"s": -1}');
+  assert.equal(slow.pathOf(found), 'api/slow?ns=shop.orders&operation=find&planCacheShapeHash=0000000A');
+  assert.equal(slow.pathOf(rows(shape({ ns: 'a.b&c=%' }))[0]).split('&')[0], 'api/slow?ns=a.b%26c%3D%25');
+  assert.deepEqual([insert.hash, insert.perReturned], ['', null]);
+  assert.deepEqual(slow.groups(parse('{}')), []);
+  assert.notEqual(found.key, insert.key);
+});
+
+test('the slowest command is explained as it was sent', () => {
+  const explained = (group, command) => slow.explainText(slow.requestOf(group, soften(parse(command))));
+  const [find] = rows(shape());
   assert.equal(
-    slow.explainText(found[0]),
-    '{"explain": {"find": "orders", "filter": {"a": 2, "r": {"$gt": 5}}, "sort": {"s": -1}}, "verbosity": "executionStats"}',
+    explained(
+      find,
+      '{"find": "orders", "filter": {"a": {"$numberInt": "2"}, "r": {"$numberLong": "5"}}, "lsid": {"id": 1}}',
+    ),
+    '{"explain": {"find": "orders", "filter": {"a": 2, "r": {"$numberLong": "5"}}}, "verbosity": "executionStats"}',
   );
+  const [update] = rows(shape({ operation: 'update', ns: 'shop.other' }));
   assert.equal(
-    slow.explainText(found[1]),
-    '{"explain": {"update": "other", "updates": [{"q": {"x": {"$gte": 1}}, "u": {"$set": {"y": 1}}, "multi": true, "upsert": false}]}, "verbosity": "executionStats"}',
+    explained(update, '{"q": {"x": {"$gte": 1}}, "u": {"$set": {"y": 1}}, "multi": true}'),
+    '{"explain": {"update": "other", "updates": [{"q": {"x": {"$gte": 1}}, "u": {"$set": {"y": 1}}, "multi": true}]}, "verbosity": "executionStats"}',
   );
-  assert.equal(found[1].hashes.size, 0);
+  assert.equal(explained(find, '{"$truncated": "{find: ..."}'), null);
+  assert.equal(explained(rows(unplanned)[0], '{"insert": "orders"}'), null);
+  assert.equal(slow.requestOf(rows(shape({ ns: 'shop.$cmd' }))[0], parse('{"ping": 1}')), null);
+  assert.equal(slow.requestOf(find, null), null);
 });
 
 test('trials and advice as texts', () => {
@@ -153,7 +156,12 @@ test('trials and advice as texts', () => {
     ['0', -1],
   ]);
   assert.equal(
-    trial.trialText('{"explain": {"find": "c"}}', [new Map([['key', key], ['name', 'n']])]),
+    trial.trialText('{"explain": {"find": "c"}}', [
+      new Map([
+        ['key', key],
+        ['name', 'n'],
+      ]),
+    ]),
     '{"explain": {"find": "c"}, "hypotheticalIndexes": [{"key": {"a": 1, "0": -1}, "name": "n"}], "maxTimeMS": 30000}',
   );
   const side = (planSummary, keys, docs, sortsInMemory) => ({
@@ -177,7 +185,9 @@ test('trials and advice as texts', () => {
   hypothetical.indexes[0].used = false;
   assert.match(trial.trialFacts({ hypothetical })[0][1], /would not use/);
 
-  const drop = parse('{"kind":"dropIndex","ns":"d.c","name":"b_1","sizeBytes":1024,"accesses":{"ops":0,"since":{"$date":"2026-01-01T00:00:00Z"}}}');
+  const drop = parse(
+    '{"kind":"dropIndex","ns":"d.c","name":"b_1","sizeBytes":1024,"accesses":{"ops":0,"since":{"$date":"2026-01-01T00:00:00Z"}}}',
+  );
   assert.equal(advise.title(drop), 'Drop the index b_1 of d.c');
   assert.deepEqual(advise.evidence(drop)[0], ['Size', '1 KiB']);
   assert.match(advise.evidence(drop)[1][1], /^0 since 202/);
@@ -200,33 +210,19 @@ test('trials and advice as texts', () => {
   ]);
   assert.deepEqual(advise.cacheTexts(parse('{}')), []);
   assert.match(advise.title(parse('{"kind":"toString","ns":"d.c"}')), /^toString on/);
-  assert.match(advise.summary(parse('{"advice":[],"slowOperations":{"operations":3,"shapes":2},"slowms":100}')), /^No advice, from 3 /);
+  assert.match(
+    advise.summary(parse('{"advice":[],"slowOperations":{"operations":3,"shapes":2},"slowms":100}')),
+    /^No advice, from 3 /,
+  );
 });
 
 test('the advice of the server on a group', () => {
-  const find = (ns, hash) =>
-    line({
-      type: 'command',
-      ns,
-      command: { find: ns.split('.')[1], filter: { a: 1 } },
-      planCacheShapeHash: hash,
-      durationMillis: 5,
-    });
-  const update = line({
-    type: 'update',
-    ns: 'd.c',
-    command: { q: { b: 1 }, u: { $set: { c: 1 } }, multi: true },
-    planCacheShapeHash: '0000000A',
-    durationMillis: 4,
-  });
-  const noPlan = line({ type: 'command', ns: 'd.c', command: { insert: 'c' }, durationMillis: 3 });
-  const [first, other, changed, inserted] = slow.groups([
-    find('d.c', '0000000A'),
-    find('d.c', '0000000A'),
-    find('d.e', '0000000A'),
-    update,
-    noPlan,
-  ]);
+  const [first, other, changed, inserted] = rows(
+    shape({ ns: 'd.c' }),
+    shape({ ns: 'd.e' }),
+    shape({ ns: 'd.c', operation: 'update' }),
+    { ...unplanned, ns: 'd.c' },
+  );
   const reply = parse(
     JSON.stringify({
       advice: [
@@ -244,7 +240,10 @@ test('the advice of the server on a group', () => {
     }),
   );
   const { indexes } = advised.adviceFor(reply, first);
-  assert.deepEqual(indexes.map((one) => text(one.get('key'))), ['{"a": 1}']);
+  assert.deepEqual(
+    indexes.map((one) => text(one.get('key'))),
+    ['{"a": 1}'],
+  );
   assert.equal(text(advised.specifications(indexes[0])), '[{"key": {"a": 1}, "name": "a_1"}]');
   assert.deepEqual(advised.adviceFor(reply, other), { indexes: [], reason: 'few documents' });
   // The same hash of another operation is another shape.
@@ -296,7 +295,15 @@ test('what lands is summed by space and level, of the present layout only', () =
     segments,
     samples: [
       { t: 1000, n: 1, r: [[5, 1e9]], w: [] },
-      { t: 2000, n: 2, r: [[0, 100], [1, 4096]], w: [] },
+      {
+        t: 2000,
+        n: 2,
+        r: [
+          [0, 100],
+          [1, 4096],
+        ],
+        w: [],
+      },
       { t: 3000, n: 2, r: [[239, 4096]], w: [[240, 2048]] },
     ],
   };
@@ -325,10 +332,7 @@ test('a verdict says what a larger cache is worth', () => {
     sizes.verdict({ ...estimate(0.4, 0.6, 0.8, 0.99, 1), enough: 400 * MIB }),
     '80 % of the reads instead of 60 % with 200 MiB. 99 % hits need 400 MiB.',
   );
-  assert.equal(
-    sizes.verdict(estimate(0.4, 0.6, 0.6, 0.6, 0.9)),
-    '90 % of the reads instead of 60 % with 800 MiB.',
-  );
+  assert.equal(sizes.verdict(estimate(0.4, 0.6, 0.6, 0.6, 0.9)), '90 % of the reads instead of 60 % with 800 MiB.');
   assert.equal(sizes.verdict(estimate(0.5, 0.6, 0.6, 0.6, 0.6)), 'A larger cache would hardly answer more reads.');
   assert.match(sizes.verdict(estimate(0.6, 0.6, 0.6, 0.6, 0.6)), /Half of it would do as well\.$/);
   assert.equal(sizes.estimateOf({}), null);

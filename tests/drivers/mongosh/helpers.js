@@ -60,6 +60,7 @@ function server() {
   check('serverBuildInfo', db.serverBuildInfo().versionArray.length === 4 && db.serverBits() === 64, db.serverBuildInfo());
   const options = db.serverCmdLineOpts();
   check('serverCmdLineOpts', options.argv.length > 1 && options.parsed.storage.dbPath.length > 0 && isNumber(options.parsed.net.port), options);
+  equal('commandHelp', db.commandHelp('compact'), 'help for: compact Releases unused disk space of a collection.');
   check('hello and isMaster', db.hello().isWritablePrimary && db.isMaster().ismaster, db.isMaster());
   check('getLogComponents', isNumber(db.getLogComponents().verbosity) && isNumber(db.getLogComponents().query.verbosity), db.getLogComponents());
   check('setLogLevel', db.setLogLevel(1, 'query').was.query !== undefined && db.getLogComponents().query.verbosity === 1, db.getLogComponents());

@@ -8,11 +8,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Pid, Signal, kill_process_group};
 use ureq::Agent;
 use ureq::http::{HeaderName, HeaderValue};
 
 use super::event::Event;
+use super::family;
 
 /// The time for a request in all.
 const WEBHOOK_TIME_MAX: Duration = Duration::from_secs(5);
@@ -25,9 +25,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const HEADERS_MAX: usize = 20;
 const ARGUMENTS_MAX: usize = 50;
 pub(super) const TEXT_BYTES_MAX: usize = 4096;
-/// The headers that say where a request goes and how long it is.
-const OWN_HEADERS: [&str; 6] =
-    ["connection", "content-length", "host", "te", "transfer-encoding", "upgrade"];
 
 /// An action with its name.
 #[derive(Debug, Clone)]
@@ -77,9 +74,9 @@ impl Action {
             let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
             value.set_sensitive(true);
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
-            match OWN_HEADERS.contains(&name.as_str()) {
-                true => Err(format!("headers: '{name}' is not for the file to set")),
-                false => Ok((name, value)),
+            match nagi_http::may_be_set(name.as_str()) {
+                true => Ok((name, value)),
+                false => Err(format!("headers: '{name}' is not for the file to set")),
             }
         });
         let headers = headers.collect::<Result<Vec<_>, String>>()?;
@@ -179,11 +176,13 @@ fn run_program(
 ) -> Result<(), String> {
     let rule = &event.rule;
     let input = input(event.message(host).as_bytes()).map_err(|error| error.to_string())?;
+    let mark = family::mark()?;
     let mut child = Command::new(&argv[0])
         .args(&argv[1..])
         // The server's own environment may have passwords and keys.
         .env_clear()
         .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .env(family::VARIABLE, &mark)
         .env("NAGI_ALERT", &rule.name)
         .env("NAGI_ALERT_STATE", event.what.name())
         .env("NAGI_ALERT_SEVERITY", rule.severity.name())
@@ -196,7 +195,7 @@ fn run_program(
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| error.to_string())?;
-    wait(&mut child, stop)
+    wait(&mut child, &mark, stop)
 }
 
 /// A standard input with these bytes. It is a file in memory, not a pipe: writing to the pipe of a program that
@@ -208,7 +207,7 @@ fn input(bytes: &[u8]) -> std::io::Result<Stdio> {
     Ok(Stdio::from(file))
 }
 
-fn wait(child: &mut Child, stop: &Receiver<()>) -> Result<(), String> {
+fn wait(child: &mut Child, mark: &str, stop: &Receiver<()>) -> Result<(), String> {
     let until = Instant::now() + COMMAND_TIME_MAX;
     loop {
         match child.try_wait() {
@@ -219,9 +218,7 @@ fn wait(child: &mut Child, stop: &Receiver<()>) -> Result<(), String> {
         }
         let stopped = stop.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout);
         if stopped || Instant::now() >= until {
-            // With its children, which would keep what it started.
-            let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-            let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+            family::kill(child, mark);
             let _ = child.wait();
             let seconds = COMMAND_TIME_MAX.as_secs();
             return Err(match stopped {
@@ -245,7 +242,15 @@ mod tests {
         let mut rule = built_in::rules().remove(0);
         rule.advice = advice.to_owned();
         let rule = Arc::new(rule);
-        Event { rule, what: What::Began, at_ms: 2, since_ms: 1, value: Some(1.0), silenced: false }
+        Event {
+            rule,
+            what: What::Began,
+            at_ms: 2,
+            since_ms: 1,
+            lasted_ms: 1,
+            value: Some(1.0),
+            silenced: false,
+        }
     }
 
     fn shell(script: &str) -> Action {
@@ -258,6 +263,35 @@ mod tests {
         drop(stop);
         let told = shell("exec sleep 305").run(&event(&"x".repeat(200_000)), "h", &stops);
         assert_eq!(told, Err("the server stopped".to_owned()));
+    }
+
+    /// True if a process has this argument.
+    fn runs(argument: &str) -> bool {
+        let all = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        all.filter_map(|folder| std::fs::read(folder.path().join("cmdline")).ok())
+            .any(|line| line.split(|byte| *byte == 0).any(|own| own == argument.as_bytes()))
+    }
+
+    /// Its child is in a session of its own, and has no parent that leads back to it.
+    #[test]
+    fn what_a_program_started_ends_with_it() {
+        let (stop, stops) = channel::<()>();
+        // No other test or program sleeps for so long.
+        let long = format!("30{}", std::process::id());
+        let script = format!("(/usr/bin/setsid /bin/sleep {long} &); exec /bin/sleep 305");
+        let running = std::thread::spawn(move || shell(&script).run(&event(""), "h", &stops));
+        while !runs(&long) {
+            assert!(!running.is_finished());
+            std::thread::yield_now();
+        }
+        drop(stop);
+        assert_eq!(running.join().unwrap(), Err("the server stopped".to_owned()));
+        // It dies at its next step, and its new parent removes it.
+        let until = Instant::now() + Duration::from_secs(60);
+        while runs(&long) {
+            assert!(Instant::now() < until, "it was not killed");
+            std::thread::yield_now();
+        }
     }
 
     #[test]

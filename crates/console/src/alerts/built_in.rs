@@ -202,4 +202,23 @@ mod tests {
             assert!(!counter, "{} compares a counter since the start", rule.name);
         }
     }
+
+    #[test]
+    fn conditions_have_units() {
+        let rules = rules();
+        for (name, wanted) in [
+            ("disk space", "below 5 % for 1m"),
+            ("disk forecast", "below 0 bytes for 15m"),
+            ("memory bound", "above 100 % for 1m"),
+            ("cache hit rate", "below 80 % for 15m"),
+            ("stall", "above 1000 ms"),
+            ("unindexed queries", "above 1000 for 10m"),
+            ("processor limit", "above 30 s"),
+            ("replication window", "below 1 d for 15m"),
+            ("backup age", "above 2 d"),
+        ] {
+            let rule = rules.iter().find(|rule| rule.name == name).unwrap();
+            assert!(rule.condition().ends_with(wanted), "{name}: {}", rule.condition());
+        }
+    }
 }

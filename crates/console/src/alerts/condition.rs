@@ -2,6 +2,7 @@
 
 use super::measure::Measured;
 use super::rule::Rule;
+use crate::sample::Moment;
 
 /// A rule that has no time of its own ends only after this, so that a figure at its bound does not make an alert each
 /// second.
@@ -13,11 +14,11 @@ pub(super) enum State {
     #[default]
     Ok,
     /// Beyond its bound, but not long enough yet.
-    Pending { since_ms: i64 },
+    Pending { since: Moment },
     Firing {
-        since_ms: i64,
+        since: Moment,
         /// Since when it is within its bound again.
-        within_ms: Option<i64>,
+        within: Option<Moment>,
     },
 }
 
@@ -30,42 +31,35 @@ impl State {
         }
     }
 
-    pub(super) fn since_ms(self) -> Option<i64> {
+    pub(super) fn since(self) -> Option<Moment> {
         match self {
             State::Ok => None,
-            State::Pending { since_ms } | State::Firing { since_ms, .. } => Some(since_ms),
+            State::Pending { since } | State::Firing { since, .. } => Some(since),
         }
     }
 
     /// The state after a measurement. What is not known is not beyond a bound.
-    pub(super) fn after(self, rule: &Rule, measured: Option<Measured>, now_ms: i64) -> State {
+    pub(super) fn after(self, rule: &Rule, measured: Option<Measured>, now: Moment) -> State {
         let beyond = measured.is_some_and(|measured| rule.holds(measured));
-        // A clock that was set back must not hold a state for ever.
-        let since = |ms: i64| ms.min(now_ms);
         match (self, beyond) {
-            (State::Ok, false) => State::Ok,
-            (State::Pending { .. }, false) => State::Ok,
-            (State::Ok, true) => State::Pending { since_ms: now_ms }.grown(rule, now_ms),
-            (State::Pending { since_ms }, true) => {
-                State::Pending { since_ms: since(since_ms) }.grown(rule, now_ms)
-            }
-            (State::Firing { since_ms, .. }, true) => {
-                State::Firing { since_ms: since(since_ms), within_ms: None }
-            }
-            (State::Firing { since_ms, within_ms }, false) => {
-                let within = since(within_ms.unwrap_or(now_ms));
-                match now_ms - within >= rule.lasts_ms.max(ENDS_AFTER_MS) {
+            (State::Ok | State::Pending { .. }, false) => State::Ok,
+            (State::Ok, true) => State::Pending { since: now }.grown(rule, now),
+            (State::Pending { .. }, true) => self.grown(rule, now),
+            (State::Firing { since, .. }, true) => State::Firing { since, within: None },
+            (State::Firing { since, within }, false) => {
+                let within = within.unwrap_or(now);
+                match now.since(within) >= rule.lasts_ms.max(ENDS_AFTER_MS) {
                     true => State::Ok,
-                    false => State::Firing { since_ms: since(since_ms), within_ms: Some(within) },
+                    false => State::Firing { since, within: Some(within) },
                 }
             }
         }
     }
 
-    fn grown(self, rule: &Rule, now_ms: i64) -> State {
+    fn grown(self, rule: &Rule, now: Moment) -> State {
         match self {
-            State::Pending { since_ms } if now_ms - since_ms >= rule.lasts_ms => {
-                State::Firing { since_ms, within_ms: None }
+            State::Pending { since } if now.since(since) >= rule.lasts_ms => {
+                State::Firing { since, within: None }
             }
             state => state,
         }
@@ -98,7 +92,8 @@ mod tests {
         values
             .iter()
             .map(|(second, value)| {
-                state = state.after(rule, measured(*value), second * 1000);
+                let (wall_ms, steady_ms) = (second * 1000, second * 1000);
+                state = state.after(rule, measured(*value), Moment { wall_ms, steady_ms });
                 state.name()
             })
             .collect()
@@ -135,9 +130,19 @@ mod tests {
         assert_eq!(run(&rule(60_000), &values), ["pending", "ok", "pending", "pending", "firing"]);
     }
 
+    /// The clock of dates jumps by a day with each measurement, forwards and backwards.
     #[test]
-    fn a_clock_that_was_set_back_ends_nothing_and_holds_nothing() {
-        let values = [(1000, 11.0), (1060, 11.0), (10, 9.0), (69, 9.0), (70, 9.0)];
-        assert_eq!(run(&rule(60_000), &values), ["pending", "firing", "firing", "firing", "ok"]);
+    fn a_clock_that_is_set_changes_nothing() {
+        let values = [(0, 11.0), (59, 11.0), (60, 11.0), (70, 9.0), (129, 9.0), (130, 9.0)];
+        let mut state = State::Ok;
+        let mut names = Vec::new();
+        for (at, (second, value)) in values.iter().enumerate() {
+            let day_ms = if at % 2 == 0 { 86_400_000 } else { -86_400_000 };
+            let now = Moment { wall_ms: second * 1000 + day_ms, steady_ms: second * 1000 };
+            let measured = Measured { value: *value, is_complete: true };
+            state = state.after(&rule(60_000), Some(measured), now);
+            names.push(state.name());
+        }
+        assert_eq!(names, ["pending", "pending", "firing", "firing", "firing", "ok"]);
     }
 }

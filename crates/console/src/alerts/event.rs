@@ -34,6 +34,8 @@ pub(crate) struct Event {
     pub(super) at_ms: i64,
     /// Since when the figure is or was beyond its bound.
     pub(super) since_ms: i64,
+    /// The time between the two, whatever happened to the clock of dates.
+    pub(super) lasted_ms: i64,
     /// `None`: it is not known any more.
     pub(super) value: Option<f64>,
     /// No action was told, nor the log.
@@ -44,8 +46,7 @@ impl Event {
     /// One line for people.
     pub(super) fn text(&self, host: &str) -> String {
         let rule = &self.rule;
-        let value =
-            self.value.map_or("unknown".to_owned(), |value| amount(value, rule.measure.unit()));
+        let value = self.value.map_or("unknown".to_owned(), |value| amount(value, rule.unit()));
         let lead = match self.what {
             What::Began => rule.severity.name().to_uppercase(),
             What::Lasts => format!("{} (still)", rule.severity.name().to_uppercase()),
@@ -61,7 +62,7 @@ impl Event {
         out.put("state", self.what.name());
         out.put("severity", rule.severity.name());
         out.put("value", self.value.map_or(Value::Null, Value::Double));
-        out.put("unit", rule.measure.unit());
+        out.put("unit", rule.unit());
         out.put("condition", rule.condition().as_str());
         out.put("sinceMs", self.since_ms);
         out.put("atMs", self.at_ms);

@@ -14,6 +14,7 @@ mod action;
 mod built_in;
 mod condition;
 mod event;
+mod family;
 mod file;
 mod measure;
 mod rule;

@@ -3,6 +3,9 @@
 use super::measure::{Measure, Measured};
 use super::span;
 
+const DAY_SECS: f64 = 86_400.0;
+const HOUR_SECS: f64 = 3600.0;
+
 /// How bad it is, for those who filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Severity {
@@ -71,6 +74,16 @@ impl Rule {
         self.bound.is_beyond(measured)
     }
 
+    /// The unit of bound and value: `share` is a part of 1.
+    pub(super) fn unit(&self) -> &'static str {
+        match self.measure {
+            Measure::Share { .. } => "share",
+            // The growth of one for each of another's is no part of it, if it may be more.
+            Measure::GrowthShare { .. } if self.bound.value() <= 1.0 => "share",
+            _ => self.measure.unit(),
+        }
+    }
+
     /// The condition in words.
     pub(super) fn condition(&self) -> String {
         let (measure, bound) = (self.measure.shown(), self.bound);
@@ -78,12 +91,21 @@ impl Rule {
             0 => String::new(),
             ms => format!(" for {}", span::shown(ms)),
         };
-        format!("{measure} {} {}{lasts}", bound.name(), amount(bound.value(), self.measure.unit()))
+        format!("{measure} {} {}{lasts}", bound.name(), amount(bound.value(), self.unit()))
     }
 }
 
-/// A number with its unit, short.
+/// A number with its unit, short. The unit `share` is a part of 1, which is shown in per cent.
 pub(super) fn amount(value: f64, unit: &str) -> String {
+    match unit {
+        "share" => return format!("{} %", plain(value * 100.0)),
+        // Bounds of times are whole seconds and minutes.
+        "us" if value.abs() >= 1e6 => return amount(value / 1e6, "s"),
+        "us" if value.abs() >= 1e3 => return format!("{} ms", plain(value / 1e3)),
+        "s" if value.abs() >= DAY_SECS => return format!("{} d", plain(value / DAY_SECS)),
+        "s" if value.abs() >= HOUR_SECS => return format!("{} h", plain(value / HOUR_SECS)),
+        _ => {}
+    }
     const STEPS: [(&str, f64); 4] = [
         ("TiB", 1_099_511_627_776.0),
         ("GiB", 1_073_741_824.0),
@@ -94,12 +116,17 @@ pub(super) fn amount(value: f64, unit: &str) -> String {
     if let Some((name, step)) = step {
         return format!("{:.1} {name}", value / step);
     }
-    let text = if value.fract() == 0.0 || value.abs() >= 1000.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.3}")
-    };
+    let text = plain(value);
     if unit.is_empty() { text } else { format!("{text} {unit}") }
+}
+
+/// At most three digits behind the point, and no zeros at the end.
+fn plain(value: f64) -> String {
+    if value.abs() >= 1000.0 {
+        return format!("{value:.0}");
+    }
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -110,7 +137,15 @@ mod tests {
     fn amounts_are_short() {
         let shown = |value, unit| amount(value, unit);
         assert_eq!(shown(5.0, ""), "5");
-        assert_eq!(shown(0.93, ""), "0.930");
+        assert_eq!(shown(0.93, ""), "0.93");
+        assert_eq!(shown(0.05, "share"), "5 %");
+        assert_eq!(shown(1.0, "share"), "100 %");
+        assert_eq!(shown(0.9995, "share"), "99.95 %");
+        assert_eq!(shown(30e6, "us"), "30 s");
+        assert_eq!(shown(1500.0, "us"), "1.5 ms");
+        assert_eq!(shown(20.0, "us"), "20 us");
+        assert_eq!(shown(2.0 * 86_400.0, "s"), "2 d");
+        assert_eq!(shown(5400.0, "s"), "1.5 h");
         assert_eq!(shown(1234.5, "ms"), "1234 ms");
         assert_eq!(shown(3.0 * 1_073_741_824.0, "bytes"), "3.0 GiB");
         assert_eq!(shown(1.5 * 1_099_511_627_776.0, "bytes"), "1.5 TiB");

@@ -122,9 +122,9 @@ fn log_event(event: &Event) {
     let (name, severity, condition) = (rule.name.as_str(), rule.severity.name(), rule.condition());
     match event.what {
         What::Ended => log::info!(target: "CONTROL", id = 8_200_361, alert = name, value = value,
-            lastedSecs = (event.at_ms - event.since_ms) / 1000; "Alert ended"),
+            lastedSecs = event.lasted_ms / 1000; "Alert ended"),
         What::Began | What::Lasts => log::warn!(target: "CONTROL", id = 8_200_360, alert = name,
             severity = severity, value = value, condition = condition,
-            lastedSecs = (event.at_ms - event.since_ms) / 1000, advice = rule.advice.as_str(); "Alert"),
+            lastedSecs = event.lasted_ms / 1000, advice = rule.advice.as_str(); "Alert"),
     }
 }

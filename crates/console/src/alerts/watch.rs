@@ -12,7 +12,7 @@ use super::event::{Event, What};
 use super::rule::Rule;
 use super::{Alerts, Teller};
 use crate::history::History;
-use crate::sample::Sample;
+use crate::sample::{Moment, Sample};
 
 /// Events that are kept.
 const EVENTS_MAX: usize = 500;
@@ -24,8 +24,9 @@ struct Watched {
     rule: Arc<Rule>,
     state: State,
     value: Option<f64>,
-    /// When its actions were told last that it holds.
+    /// When its actions were told last that it holds, by the steady clock.
     told_ms: Option<i64>,
+    /// By the steady clock.
     silent_until_ms: i64,
 }
 
@@ -37,6 +38,8 @@ struct Seen {
 /// All rules of a server.
 pub(crate) struct Watch {
     seen: Mutex<Seen>,
+    /// Held while the silences are stored, so that the newest ones are stored last.
+    keeping: Mutex<()>,
     teller: Teller,
     repeat_ms: i64,
 }
@@ -54,11 +57,11 @@ impl Watch {
             state: State::Ok,
             value: None,
             told_ms: None,
-            silent_until_ms: 0,
+            silent_until_ms: i64::MIN,
         };
         let rules = alerts.rules.into_iter().map(watched).collect();
         let seen = Mutex::new(Seen { rules, events: VecDeque::new() });
-        Watch { seen, teller, repeat_ms: alerts.repeat_ms }
+        Watch { seen, keeping: Mutex::new(()), teller, repeat_ms: alerts.repeat_ms }
     }
 
     /// Applies the rules to the newest sample, which `history` has. Tells the actions, and returns what happened.
@@ -69,8 +72,8 @@ impl Watch {
             let measured = watched.rule.measure.measure(history, now);
             watched.value = measured.map(|measured| measured.value);
             let before = watched.state;
-            watched.state = before.after(&watched.rule, measured, now.at_ms);
-            happened.extend(watched.event(before, now.at_ms, self.repeat_ms));
+            watched.state = before.after(&watched.rule, measured, now.moment());
+            happened.extend(watched.event(before, now.moment(), self.repeat_ms));
         }
         for event in &happened {
             if seen.events.len() == EVENTS_MAX {
@@ -84,10 +87,34 @@ impl Watch {
     }
 
     /// Silences a rule for some seconds, or ends its silence with 0. False if there is no such rule.
-    pub(crate) fn silence(&self, name: &str, now_ms: i64, secs: i64) -> bool {
+    pub(crate) fn silence(&self, name: &str, now: Moment, secs: i64) -> bool {
         let mut seen = self.seen.lock();
         let found = seen.rules.iter_mut().find(|watched| watched.rule.name == name);
-        found.map(|watched| watched.silent_until_ms = now_ms + secs * 1000).is_some()
+        found.map(|watched| watched.silent_until_ms = now.steady_ms + secs * 1000).is_some()
+    }
+
+    /// Silences rules again that were silent when the server stopped: names, and when the silence ends, in milliseconds
+    /// since 1970.
+    pub(crate) fn restore(&self, silences: &[(String, i64)], now: Moment) {
+        for (name, until_ms) in silences {
+            let secs = (until_ms.saturating_sub(now.wall_ms) / 1000).min(SILENCE_SECS_MAX);
+            if secs > 0 {
+                self.silence(name, now, secs);
+            }
+        }
+    }
+
+    /// Stores the silences that last, as [`Watch::restore`] wants them.
+    pub(crate) fn keep_silences(&self, now: Moment, store: impl FnOnce(&[(String, i64)])) {
+        let _one = self.keeping.lock();
+        let seen = self.seen.lock();
+        let silent = seen
+            .rules
+            .iter()
+            .filter_map(|watched| Some((watched.rule.name.clone(), watched.silent_until(now)?)));
+        let silent: Vec<_> = silent.collect();
+        drop(seen);
+        store(&silent);
     }
 
     /// Each rule, for `/metrics`.
@@ -100,12 +127,12 @@ impl Watch {
     }
 
     /// Writes rules, actions and history for the JSON interface.
-    pub(crate) fn write(&self, now_ms: i64, out: &mut DocWriter<'_>) {
+    pub(crate) fn write(&self, now: Moment, out: &mut DocWriter<'_>) {
         let seen = self.seen.lock();
         let named: Vec<_> = self.teller.actions().map(|(name, ..)| name).collect();
         out.array("rules", |list| {
             for watched in &seen.rules {
-                list.doc(|one| watched.write(now_ms, &named, one));
+                list.doc(|one| watched.write(now, &named, one));
             }
         });
         out.array("actions", |list| {
@@ -132,38 +159,48 @@ impl Watch {
 
 impl Watched {
     /// What is to be told after a change of the state, or because it lasts.
-    fn event(&mut self, before: State, now_ms: i64, repeat_ms: i64) -> Option<Event> {
-        let silenced = now_ms < self.silent_until_ms;
+    fn event(&mut self, before: State, now: Moment, repeat_ms: i64) -> Option<Event> {
+        let silenced = now.steady_ms < self.silent_until_ms;
         let was = matches!(before, State::Firing { .. });
-        let State::Firing { since_ms, .. } = self.state else {
+        let State::Firing { since, .. } = self.state else {
             // An end is told to those who know of the beginning.
             let told = self.told_ms.take().is_some();
-            return was
-                .then(|| self.told(What::Ended, before.since_ms()?, now_ms, !told || silenced))?;
+            return was.then(|| self.told(What::Ended, before.since()?, now, !told || silenced))?;
         };
         let what = match self.told_ms {
             _ if !was => What::Began,
             // It was silenced, and is not any more.
             None if !silenced => What::Began,
-            // Also after the clock was set back.
-            Some(told)
-                if repeat_ms > 0 && !silenced && !(0..repeat_ms).contains(&(now_ms - told)) =>
-            {
+            Some(told) if repeat_ms > 0 && !silenced && now.steady_ms - told >= repeat_ms => {
                 What::Lasts
             }
             _ => return None,
         };
         if !silenced {
-            self.told_ms = Some(now_ms);
+            self.told_ms = Some(now.steady_ms);
         }
-        self.told(what, since_ms, now_ms, silenced)
+        self.told(what, since, now, silenced)
     }
 
-    fn told(&self, what: What, since_ms: i64, at_ms: i64, silenced: bool) -> Option<Event> {
-        Some(Event { rule: self.rule.clone(), what, at_ms, since_ms, value: self.value, silenced })
+    fn told(&self, what: What, since: Moment, now: Moment, silenced: bool) -> Option<Event> {
+        Some(Event {
+            rule: self.rule.clone(),
+            what,
+            at_ms: now.wall_ms,
+            since_ms: since.wall_ms,
+            lasted_ms: now.since(since),
+            value: self.value,
+            silenced,
+        })
     }
 
-    fn write(&self, now_ms: i64, actions: &[&str], out: &mut DocWriter<'_>) {
+    /// When its silence ends, in milliseconds since 1970.
+    fn silent_until(&self, now: Moment) -> Option<i64> {
+        let left_ms = self.silent_until_ms.saturating_sub(now.steady_ms);
+        (left_ms > 0).then(|| now.wall_ms + left_ms)
+    }
+
+    fn write(&self, now: Moment, actions: &[&str], out: &mut DocWriter<'_>) {
         let rule = &self.rule;
         let or_null = |ms: Option<i64>| ms.map_or(Value::Null, Value::Int64);
         out.put("name", rule.name.as_str());
@@ -171,11 +208,10 @@ impl Watched {
         out.put("state", self.state.name());
         out.put("condition", rule.condition().as_str());
         out.put("value", self.value.map_or(Value::Null, Value::Double));
-        out.put("unit", rule.measure.unit());
+        out.put("unit", rule.unit());
         out.put("bound", rule.bound.value());
-        out.put("sinceMs", or_null(self.state.since_ms()));
-        let silent = Some(self.silent_until_ms).filter(|until| *until > now_ms);
-        out.put("silentUntilMs", or_null(silent));
+        out.put("sinceMs", or_null(self.state.since().map(|since| since.wall_ms)));
+        out.put("silentUntilMs", or_null(self.silent_until(now)));
         out.put("advice", rule.advice.as_str());
         out.put("builtIn", rule.is_built_in);
         out.array("actions", |list| {
@@ -195,6 +231,10 @@ mod tests {
     fn watch(text: &str) -> Watch {
         let alerts = Alerts::parse(json::parse(text).unwrap().as_doc()).unwrap();
         Watch::new(alerts, Teller::default())
+    }
+
+    fn moment(ms: i64) -> Moment {
+        Moment { wall_ms: ms, steady_ms: ms }
     }
 
     /// What happened in each second with this number of sessions.
@@ -230,20 +270,74 @@ mod tests {
         let happened = run(&watch, &history, 0, &[6.0; 130]);
         assert_eq!(happened, [("firing", false), ("reminder", false), ("reminder", false)]);
         assert_eq!(run(&watch, &history, 130, &[1.0; 12]), [("resolved", false)]);
-        let body = DocBuf::build(|out| watch.write(142_000, out));
+        let body = DocBuf::build(|out| watch.write(moment(142_000), out));
         assert_eq!(body.as_doc().get("history").as_array().unwrap().iter().count(), 4);
     }
 
     #[test]
     fn nothing_is_told_during_a_silence() {
         let (watch, history) = (watch(RULE), History::default());
-        assert!(watch.silence("many", 0, 30));
-        assert!(!watch.silence("other", 0, 30));
+        assert!(watch.silence("many", moment(0), 30));
+        assert!(!watch.silence("other", moment(0), 30));
         // Begins in silence, is told when the silence ends.
         assert_eq!(run(&watch, &history, 0, &[6.0; 31]), [("firing", true), ("firing", false)]);
-        assert!(watch.silence("many", 31_000, 1000));
+        assert!(watch.silence("many", moment(31_000), 1000));
         assert_eq!(run(&watch, &history, 31, &[6.0; 100]), []);
         assert_eq!(run(&watch, &history, 131, &[1.0; 12]), [("resolved", true)]);
+    }
+
+    /// Reminders and silences follow the steady clock: here the other one stands still, a day behind.
+    #[test]
+    fn a_clock_that_is_set_changes_nothing() {
+        let (watch, history) = (watch(RULE), History::default());
+        let mut happened = Vec::new();
+        for second in 0..130 {
+            let mut values = vec![0.0; FIGURES.len()].into_boxed_slice();
+            values[position("sessions")] = 6.0;
+            let (at_ms, steady_ms) = (-86_400_000, second * 1000);
+            let sample = Arc::new(Sample { at_ms, steady_ms, values, ended: Ended::default() });
+            history.add(&sample);
+            happened.extend(
+                watch
+                    .observe(&history, &sample)
+                    .iter()
+                    .map(|event| (event.what.name(), event.silenced, event.at_ms, event.lasted_ms)),
+            );
+            if second == 10 {
+                assert!(watch.silence("many", sample.moment(), 80));
+            }
+        }
+        let at_ms = -86_400_000;
+        let expected = [("firing", false, at_ms, 0), ("reminder", false, at_ms, 90_000)];
+        assert_eq!(happened, expected);
+    }
+
+    #[test]
+    fn silences_are_kept() {
+        let first = watch(RULE);
+        assert!(first.silence("many", moment(5000), 3600));
+        let kept = |watch: &Watch, now| {
+            let mut all = Vec::new();
+            watch.keep_silences(now, |silences| all = silences.to_vec());
+            all
+        };
+        let now = Moment { wall_ms: 1_000_000, steady_ms: 65_000 };
+        let silences = kept(&first, now);
+        assert_eq!(silences, [("many".to_owned(), 1_000_000 + 3_540_000)]);
+        // The steady clock of the next run begins anew; its other clock is ten minutes ahead.
+        let next = watch(RULE);
+        let later = Moment { wall_ms: 1_600_000, steady_ms: 10 };
+        next.restore(&silences, later);
+        assert_eq!(kept(&next, later), silences);
+        assert_eq!(kept(&next, Moment { wall_ms: 4_540_000, steady_ms: 2_940_010 }), []);
+        // Forged and old ones, and those of rules that are gone.
+        let forged = [("many".to_owned(), i64::MAX), ("gone".to_owned(), 9_000_000)];
+        let other = watch(RULE);
+        other.restore(&[("many".to_owned(), 1_599_000)], later);
+        assert_eq!(kept(&other, later), []);
+        other.restore(&forged, later);
+        let longest = later.wall_ms + SILENCE_SECS_MAX * 1000;
+        assert_eq!(kept(&other, later), [("many".to_owned(), longest)]);
     }
 
     #[test]

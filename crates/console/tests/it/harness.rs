@@ -23,6 +23,17 @@ pub(crate) fn start(authorization: bool) -> Running {
 }
 
 pub(crate) fn start_for(authorization: bool, allowed: Option<Networks>) -> Running {
+    start_with(authorization, allowed, &[])
+}
+
+/// A server with further parameters.
+pub(crate) fn start_with(
+    authorization: bool,
+    allowed: Option<Networks>,
+    parameters: &[(&str, &str)],
+) -> Running {
+    let own = [("authFailedDelayMs", "0")];
+    let parameters = own.iter().chain(parameters);
     let store = Store::open(Arc::new(nagi_kv::Memory::new()), StoreOptions::default()).unwrap();
     let server = ServerBuilder::new(ServerConfig {
         store,
@@ -41,7 +52,9 @@ pub(crate) fn start_for(authorization: bool, allowed: Option<Networks>) -> Runni
         javascript: true,
         memory_limit_bytes: None,
         connection_count_max: 100,
-        parameters: vec![("authFailedDelayMs".to_owned(), "0".to_owned())],
+        parameters: parameters
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect(),
         restores: false,
         own_threads: true,
         nagi_version: "0.1.0",

@@ -1,5 +1,7 @@
 //! Logins, and what needs one.
 
+use std::io::{BufRead, BufReader, Write};
+
 use nagi_bson::{doc, json};
 
 use crate::harness::{Running, start};
@@ -38,6 +40,7 @@ fn everything_but_the_pages_needs_a_login() {
         "/api/latencies",
         "/api/stalls",
         "/api/stream",
+        "/api/slow",
         "/api/events",
         "/api/disk",
         "/api/growth",
@@ -116,7 +119,14 @@ fn scrapers_send_their_login_each_time() {
     }
     assert_eq!(running.get("/metrics", &basic("admin/ann:secret")).status, 200);
     assert_eq!(running.get("/metrics", &basic("bob:secret")).status, 403);
-    assert_eq!(running.get("/metrics", &basic("ann:wrong")).status, 401);
+    let wrong = running.get("/metrics", &basic("ann:wrong"));
+    for refused in [wrong, running.get("/metrics", "")] {
+        assert_eq!(refused.status, 401);
+        let how = refused.header("www-authenticate");
+        assert_eq!(how, Some("Basic realm=\"Nagi\", charset=\"UTF-8\""));
+    }
+    // A browser would ask for a login in a window of its own.
+    assert_eq!(running.get("/api/figures", "").header("www-authenticate"), None);
     assert_eq!(running.get("/api/figures", &basic("ann:secret")).status, 401);
 }
 
@@ -168,6 +178,50 @@ fn failed_logins_are_counted_when_they_fail() {
     let body = r#"{"user": "ann", "password": "wrong", "db": "admin"}"#;
     assert_eq!(running.post("/api/login", "", body).status, 401);
     assert_eq!(failed(), 1.0);
+}
+
+/// What is left of a login, or of half of one, is for no other request.
+#[test]
+fn a_connection_that_began_a_login_serves_no_more() {
+    let running = with_users();
+    let ann = cookie(&running, "ann");
+    for command in [
+        "{hello: 1}",
+        "{logout: 1}",
+        "{saslStart: 1, mechanism: 'SCRAM-SHA-256', payload: BinData(0, 'biwsbj1ib2Iscj1hYmNkZWZnaGlqa2xtbm9w')}",
+    ] {
+        running.command(&ann, "admin", command);
+        // The next request has another connection.
+        let next = "{saslContinue: 1, conversationId: 1, payload: BinData(0, 'Yz1iaXdz')}";
+        let next = running.command(&ann, "admin", next);
+        let message = next.as_doc().get("errmsg").as_str().unwrap_or("").to_owned();
+        assert!(message.contains("No SASL session state found"), "{command}: {next:?}");
+        let reply = running.command(&ann, "admin", "{usersInfo: 1}");
+        assert!(reply.as_doc().get("ok").is_truthy(), "{reply:?}");
+    }
+}
+
+/// The stream of a user that is dropped, or that loses its roles, ends within two seconds.
+#[test]
+fn a_stream_ends_with_the_right_to_it() {
+    for ending in ["{dropUser: 'cat'}", "{revokeRolesFromUser: 'cat', roles: ['clusterMonitor']}"] {
+        let running = with_users();
+        let ann = cookie(&running, "ann");
+        let create = "{createUser: 'cat', pwd: 'secret', roles: ['clusterMonitor']}";
+        running.command(&ann, "admin", create);
+        let cat = cookie(&running, "cat");
+        let mut stream = running.connect();
+        let head = format!(
+            "GET /api/stream HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{cat}\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line == "event: sample"), "{ending}");
+        let reply = running.command(&ann, "admin", ending);
+        assert!(reply.as_doc().get("ok").is_truthy(), "{reply:?}");
+        let samples = lines.filter(|line| line == "event: sample").count();
+        assert!(samples <= 2, "{ending}: {samples} further samples");
+    }
 }
 
 #[test]

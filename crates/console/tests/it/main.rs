@@ -5,4 +5,6 @@ mod harness;
 mod hostile;
 mod logins;
 mod requests;
+mod slow;
+mod stalls;
 mod watched;

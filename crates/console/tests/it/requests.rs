@@ -71,6 +71,24 @@ fn a_stream_brings_samples() {
 }
 
 #[test]
+fn head_is_answered_as_get_without_a_body() {
+    let running = start(false);
+    for path in ["/", "/assets/app.js", "/metrics", "/api/session", "/nothing"] {
+        let of = |method: &str| {
+            let text =
+                format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+            running.raw(text.as_bytes())
+        };
+        let (get, head) = (of("GET"), of("HEAD"));
+        assert_eq!((head.status, head.body.as_str()), (get.status, ""), "{path}: {head:?}");
+        assert_eq!(head.header("content-type"), get.header("content-type"), "{path}");
+        assert!(head.header("content-length").is_some(), "{path}: {head:?}");
+    }
+    let text = "HEAD /api/login HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    assert_eq!(running.raw(text.as_bytes()).status, 405);
+}
+
+#[test]
 fn pages_have_headers_that_protect_them() {
     let running = start(false);
     for path in ["/", "/assets/index.html", "/api/session", "/nothing"] {

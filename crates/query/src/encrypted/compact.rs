@@ -25,8 +25,8 @@ use nagi_error::{Code, Result, bail, err};
 use nagi_lang::encrypted::{EscTokens, Token, anchor_id, derive, open_token, seal_numbers};
 use nagi_lang::filter::EncryptedBelow;
 use nagi_store::{
-    Collection, Durability, Namespace, RecordBuf, RecordId, RecordKey, Store, WriteOptions,
-    WriteTxn,
+    Collection, Durability, EditKind, Namespace, RecordBuf, RecordId, RecordKey, Store,
+    WriteOptions, WriteTxn,
 };
 use parking_lot::{Condvar, Mutex};
 
@@ -328,7 +328,13 @@ impl Pass<'_> {
             match pass.find(txn, &id)?.filter(|_| state.has_null) {
                 Some((record, old)) => {
                     let new = document(&id, &value);
-                    txn.replace(pass.esc, record.key(), old.as_doc(), new.as_doc())?;
+                    txn.update_by(
+                        EditKind::Replacement,
+                        pass.esc,
+                        record.key(),
+                        old.as_doc(),
+                        new.as_doc(),
+                    )?;
                 }
                 None => pass.insert(txn, &id, &value)?,
             }

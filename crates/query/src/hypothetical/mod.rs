@@ -70,6 +70,11 @@ pub struct TrialIndex {
     pub expected_bytes: u64,
 }
 
+fn existing(store: &Store, namespace: &Namespace) -> Result<Arc<Collection>> {
+    let found = store.collection(namespace);
+    found.ok_or_else(|| err!(Code::NAMESPACE_NOT_FOUND, "collection {namespace} does not exist"))
+}
+
 impl Hypothesis {
     /// Copies a sample of the collection and its indexes into memory, and builds `specs` there. Costs the reads of
     /// at most 10,000 documents and a few seconds at most; `clock_ms` is any monotonic clock.
@@ -91,9 +96,7 @@ impl Hypothesis {
                 specs.len()
             );
         }
-        let collection = store.collection(namespace).ok_or_else(|| {
-            err!(Code::NAMESPACE_NOT_FOUND, "collection {namespace} does not exist")
-        })?;
+        let collection = existing(store, namespace)?;
         Hypothesis::on(store, &collection, (specs, false), env, clock_ms)
     }
 
@@ -108,9 +111,7 @@ impl Hypothesis {
         env: &Env<'_>,
         clock_ms: &dyn Fn() -> i64,
     ) -> Result<Hypothesis> {
-        let collection = store.collection(namespace).ok_or_else(|| {
-            err!(Code::NAMESPACE_NOT_FOUND, "collection {namespace} does not exist")
-        })?;
+        let collection = existing(store, namespace)?;
         let mut refused = Vec::new();
         let mut buildable = Vec::new();
         for spec in specs {

@@ -146,6 +146,12 @@ pub fn stage_facts(name: &str) -> StageFacts {
     facts.unwrap_or(StageFacts::ORDINARY)
 }
 
+/// True if the pipelines inside the stage's value read the documents that the stage gets, as those of `$facet` do.
+/// Others read a collection of their own.
+pub fn feeds_pipelines(name: &str) -> bool {
+    super::stage_spec(name).is_some_and(|row| matches!(row.shape, How::Pipelines))
+}
+
 /// The pipelines inside a stage's value, according to its row.
 pub fn inner_pipelines<'a>(name: &str, value: Value<'a>) -> Vec<Array<'a>> {
     let Some(row) = super::stage_spec(name) else { return Vec::new() };

@@ -95,8 +95,8 @@ pub use coll_stats::write_coll_stats;
 pub use documents::Given;
 pub(crate) use facts::{Accumulates, How, Part};
 pub use facts::{
-    COLLECTIONLESS, InChangeStream, RunsOn, StageFacts, inner_pipelines, opens_change_stream,
-    stage_facts,
+    COLLECTIONLESS, InChangeStream, RunsOn, StageFacts, feeds_pipelines, inner_pipelines,
+    opens_change_stream, stage_facts,
 };
 pub(crate) use geo_near::GeoNear;
 pub use list_search_indexes::SEARCH_INDEXES_NOT_ENABLED;

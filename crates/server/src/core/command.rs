@@ -341,7 +341,9 @@ impl<'c> Context<'c> {
         let mut since = None;
         loop {
             if let Some(writing) = lock.begin_write() {
-                self.effects.lock(since.map(clock::micros_since));
+                let waited_micros = since.map(clock::micros_since);
+                self.effects.lock(waited_micros);
+                self.op.note_lock(waited_micros);
                 return Ok(writing);
             }
             since.get_or_insert_with(clock::now);

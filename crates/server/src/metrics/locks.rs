@@ -82,6 +82,16 @@ impl LockUse {
         self.write_with(0, out);
     }
 
+    /// Appends the fields of `locks` in currentOp: the modes of the locks.
+    pub(crate) fn write_held(&self, out: &mut DocWriter<'_>) {
+        for (name, count) in [("Global", self.global_count), ("Collection", self.collection_count)]
+        {
+            if count > 0 {
+                out.put(name, "w");
+            }
+        }
+    }
+
     fn write_with(&self, exclusive_count: u64, out: &mut DocWriter<'_>) {
         let counts = [("w", self.global_count), ("W", exclusive_count)];
         write_lock("Global", &counts, (self.wait_count, self.wait_micros), out);

@@ -3,6 +3,7 @@
 pub(crate) mod latency;
 pub(crate) mod lifespans;
 pub(crate) mod locks;
+pub(crate) mod long_operations;
 pub(crate) mod operators;
 pub(crate) mod read_concerns;
 pub(crate) mod session_jobs;
@@ -202,6 +203,7 @@ pub(crate) struct Metrics {
     pub(crate) session_jobs: session_jobs::SessionJobs,
     pub(crate) stages: stages::StageCounters,
     pub(crate) slow_shapes: slow_shapes::SlowShapes,
+    pub(crate) long_operations: long_operations::LongOperations,
     pub(crate) operators: operators::OperatorCounters,
     pub(crate) write_concerns: write_concerns::WriteConcernCounters,
 }

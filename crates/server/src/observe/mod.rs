@@ -3,7 +3,9 @@
 pub(crate) mod audited;
 pub(crate) mod engine;
 pub(crate) mod filtering;
+pub(crate) mod long;
 pub(crate) mod profile_entries;
 pub(crate) mod sizes;
 pub(crate) mod slow;
+mod slow_shapes;
 pub(crate) mod spans;

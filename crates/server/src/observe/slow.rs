@@ -12,7 +12,7 @@ use crate::core::server::Server;
 use crate::logging::Severity;
 use crate::metrics::OpKind;
 use crate::metrics::slow_shapes::Seen;
-use crate::observe::profile_entries;
+use crate::observe::{profile_entries, slow_shapes};
 use crate::op::Op;
 use crate::request::{Facts, Protocol, Request};
 use crate::settings::query_settings::ShapeHash;
@@ -132,10 +132,10 @@ pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
     }
 }
 
-/// Counts a planned operation under its shape, for the advisor.
+/// Counts an operation under its shape, for the advisor and the web console.
 fn note_shape(server: &Server, finished: &Finished<'_>) {
     let Finished { op, done, micros, .. } = *finished;
-    if done.query_hash == 0 || finished.is_frame() {
+    if finished.is_frame() {
         return;
     }
     let own;
@@ -147,24 +147,38 @@ fn note_shape(server: &Server, finished: &Finished<'_>) {
             (op.namespace(), &own)
         }
     };
+    let counts = [done.returned, done.matched, done.deleted];
+    let plan = plan_of(finished);
+    let client = op.client();
+    // The operation's own copy of a large command is cut.
+    let is_whole = finished.statement.is_none() && done.originating.is_none();
+    let body = if is_whole { finished.request.body } else { command.as_doc() };
     let name = match finished.statement {
         Some(statement) => statement.op,
-        None => command.as_doc().first().map_or("", |first| first.name()),
+        // What a getMore knows of a large command begins with a note that it was cut.
+        None => body.iter().map(|e| e.name()).find(|name| *name != "$truncated").unwrap_or(""),
     };
-    let counts = [done.returned, done.matched, done.deleted];
     server.metrics.slow_shapes.note(&Seen {
         ns: ns.as_str(),
         name,
         shape: done.query_hash,
+        text: &|| slow_shapes::text(name, body),
+        app: client.as_ref().map_or("", |client| client.app_name.as_str()),
         command: command.as_doc(),
         micros,
         keys_examined: done.keys_examined,
         docs_examined: done.docs_examined,
         returned: counts.iter().flatten().sum(),
         sorts: done.has_sort_stage,
-        plan: &op.plan_summary(),
+        plan: &plan,
         at_ms: clock::wall_ms(),
     });
+}
+
+/// The summary of the plan, if there was one.
+fn plan_of(finished: &Finished<'_>) -> String {
+    let summary = finished.op.plan_summary();
+    if summary.is_empty() { finished.done.plan_summary.to_owned() } else { summary }
 }
 
 /// Returns true if a statement of this duration may have to be logged or profiled; usually it need not be.
@@ -190,10 +204,7 @@ pub(crate) fn describe(finished: &Finished<'_>, place: Place, doc: &mut DocWrite
     let Finished { op, request, done, .. } = *finished;
     let frame = finished.is_frame();
     describe_request(finished, place, doc);
-    let mut summary = op.plan_summary();
-    if summary.is_empty() {
-        summary.push_str(done.plan_summary);
-    }
+    let summary = plan_of(finished);
     let planned = !summary.is_empty() && !frame;
     if planned && place == Place::Log {
         doc.put("planSummary", summary.as_str());

@@ -25,7 +25,7 @@ pub(super) fn of(query: &Query<'_>) -> Option<DocBuf> {
         write_hint(body.get("hint"), out);
         write_read_concern(query, out);
         if let Value::Doc(preference) = body.get("$readPreference") {
-            out.put("readPreference", preference);
+            out.put("$readPreference", preference);
         }
         write_placeholder(body, "batchSize", out);
         if let Value::Doc(cursor) = body.get("cursor") {

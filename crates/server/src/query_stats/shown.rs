@@ -30,6 +30,28 @@ impl Transform {
         base64(&mac.finalize().into_bytes())
     }
 
+    /// Tags of members are names that users have chosen, and so are their values.
+    fn preference(&self, preference: Doc<'_>, out: &mut DocWriter<'_>) {
+        for element in preference {
+            match (element.name(), element.value()) {
+                ("tags", Value::Array(sets)) => out.array("tags", |list| {
+                    for set in sets.iter().filter_map(|set| set.as_doc()) {
+                        list.doc(|out| self.tags(set, out));
+                    }
+                }),
+                _ => out.put_element(element),
+            }
+        }
+    }
+
+    fn tags(&self, set: Doc<'_>, out: &mut DocWriter<'_>) {
+        for tag in set {
+            if let Value::String(value) = tag.value() {
+                out.put(&self.apply(tag.name()), self.apply(value).as_str());
+            }
+        }
+    }
+
     /// The key of an entry with names replaced. The client's software is no name of a user.
     fn key(&self, key: Doc<'_>) -> DocBuf {
         let replace = |name: &str| self.apply(name);
@@ -41,6 +63,9 @@ impl Transform {
                     }
                     ("hint", Value::Doc(hint)) => {
                         out.put("hint", &nagi_query::replace_fields(hint, &replace));
+                    }
+                    ("$readPreference", Value::Doc(preference)) => {
+                        out.doc("$readPreference", |out| self.preference(preference, out));
                     }
                     _ => out.put_element(element),
                 }
@@ -98,5 +123,7 @@ fn write(key: Doc<'_>, entry: &Entry, as_of_ms: i64, out: &mut DocWriter<'_>) {
     out.put("keyHash", base64(&Sha256::digest(key.as_bytes())).as_str());
     out.put("queryShapeHash", entry.shape_hash.hex().as_str());
     out.doc("metrics", |out| entry.write(out));
-    out.put("asOf", Value::DateTime(as_of_ms));
+    // Seconds, as in MongoDB.
+    let secs = u64::try_from(as_of_ms / 1000).unwrap_or(0);
+    out.put("asOf", Value::Timestamp(secs << 32));
 }

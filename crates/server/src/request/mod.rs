@@ -250,6 +250,8 @@ pub(crate) struct Generic<'a> {
     pub(crate) api_deprecation_errors: bool,
     /// The command has `encryptionInformation`.
     pub(crate) encrypted: bool,
+    /// The client wants the command's help text instead of its result.
+    pub(crate) help: bool,
 }
 
 /// Returns true if `name` is an argument that every command accepts. The compiler compares lengths first, which costs
@@ -276,6 +278,7 @@ pub(crate) fn is_generic(name: &str) -> bool {
             | "comment"
             | "coordinator"
             | "databaseVersion"
+            | "help"
             | "lsid"
             | "maxTimeMS"
             | "maxTimeMSOpOnly"
@@ -321,7 +324,7 @@ impl<'a> Generic<'a> {
             // A cheap test of the first letter excludes most other arguments.
             if !matches!(
                 name.as_bytes().first(),
-                Some(b'$' | b'a' | b'c' | b'l' | b'm' | b'r' | b's' | b't' | b'w')
+                Some(b'$' | b'a' | b'c' | b'h' | b'l' | b'm' | b'r' | b's' | b't' | b'w')
             ) {
                 continue;
             }
@@ -348,6 +351,7 @@ impl<'a> Generic<'a> {
                 "stmtIds" => generic.stmt_ids = Some(statements(command, name, value)?),
                 "maxTimeMS" => generic.max_time_ms = max_time_ms(command, value)?,
                 "comment" => generic.comment = Some(value),
+                "help" => generic.help = value.is_truthy(),
                 "writeConcern" => generic.write_concern = Some(WriteConcern::parse(value)?),
                 "readConcern" => generic.read_concern = ReadConcern::parse(value)?,
                 "apiVersion" => generic.api_version = Some(string(command, name, value)?),
@@ -414,6 +418,7 @@ fn place(name: &str) -> u32 {
         "maxTimeMSOpOnly" => 16,
         "stmtId" => 17,
         "stmtIds" => 18,
+        "help" => 19,
         _ => 0,
     }
 }

@@ -97,6 +97,13 @@ pub(crate) fn look() {
     });
 }
 
+/// The processor time that the calling thread has used for its request since the first [`look`] after [`LONG`]; zero if
+/// there was none: an operation that computes has interrupt checks within milliseconds. Costs a system call.
+pub(crate) fn processor_time() -> Duration {
+    let began = SLICE.with_borrow(|slice| slice.cpu_began);
+    began.map_or(Duration::ZERO, |began| ffi::cpu_time().saturating_sub(began))
+}
+
 /// The calling thread has finished its request.
 pub(crate) fn end() {
     SLICE.with_borrow_mut(|slice| {
@@ -170,6 +177,17 @@ mod tests {
         begin(Instant::now().checked_sub(LONG * 100).unwrap());
         look();
         assert!(!has(LONG_SLICE));
+        end();
+    }
+
+    #[test]
+    fn only_work_is_processor_time() {
+        begin(Instant::now().checked_sub(LONG * 100).unwrap());
+        assert_eq!(processor_time(), Duration::ZERO, "nothing was read yet");
+        look();
+        assert!(processor_time() < LONG);
+        work(Instant::now().checked_sub(LONG).unwrap());
+        assert!(processor_time() >= LONG);
         end();
     }
 

@@ -6,7 +6,9 @@
 //!
 //! ```text
 //!  name -> row -> generic arguments                                       begin
-//!    -> database name -> API version -> access -> session
+//!    -> database name -> API version                                      check
+//!    -> help text, and nothing else                                       write_help
+//!    -> access -> session
 //!    -> transaction number -> write concern, read concern -> member role  check
 //!    -> operation shown in currentOp, deadline                            begin_op
 //!    -> fail point                                                        run_with_faults
@@ -25,42 +27,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nagi_bson::{Doc, DocBuf, DocWriter, Value};
+use nagi_bson::{DocWriter, Value};
 use nagi_budget::{Metering, meter};
-use nagi_error::{Code, Error, Result, bail, err};
+use nagi_error::{Code, Error, Result, bail};
 
-use crate::auth::Action;
 use crate::clock;
 use crate::commands;
-use crate::core::access::{self, Asking};
-use crate::core::command::{Command, Context, Done, Effects};
+use crate::core::access;
+use crate::core::command::{Context, Done, Effects};
 use crate::core::connection::Connection;
 use crate::core::server::Server;
 use crate::core::snapshots;
 use crate::core::txn_number;
 use crate::fail_points::Fault;
-use crate::interruption::interruption;
 use crate::message_memory::Before;
-use crate::metrics::read_concerns::Asked;
-use crate::metrics::{Gauge, LatencyKind, Metrics, OpKind};
+use crate::metrics::{Gauge, LatencyKind, OpKind};
 use crate::observe::audited::{self, Outcome};
 use crate::observe::slow::{self, Finished};
-use crate::observe::spans;
-use crate::replica::{ReplicaSet, Role};
-use crate::request::concern::WriteConcern;
-use crate::request::{Facts, Generic, Protocol, Request, Sequence};
-use crate::settings::params;
-use crate::transport::used_operators;
+use crate::request::{Facts, Request};
+use crate::transport::accounting::account;
+use crate::transport::begin::begin;
+use crate::transport::errors::write_error;
+use crate::transport::write_concern::{unsatisfied, with_concern, write_concern_error};
 
-/// A command as it was read from the wire.
-pub(crate) struct Incoming<'a> {
-    /// The database; `None` if the body's `$db` names it.
-    pub(crate) db: Option<&'a str>,
-    pub(crate) body: Doc<'a>,
-    pub(crate) sequences: &'a [Sequence<'a>],
-    pub(crate) protocol: Protocol,
-    pub(crate) exhaust_allowed: bool,
-}
+pub(crate) use crate::transport::begin::Incoming;
 
 /// Runs one command and writes its whole reply document into `out`.
 pub(crate) fn run(
@@ -76,6 +66,7 @@ pub(crate) fn run(
     server.metrics.request_count.increment();
     let begun = begin(connection, server, incoming);
     let ((request, row), begin_error) = match begun {
+        Ok((request, _)) if request.generic.help => return write_help(request.command, out),
         Ok(begun) => (begun, None),
         Err(refused) => match *refused {
             (Some(begun), error) => (begun, Some(error)),
@@ -139,6 +130,14 @@ pub(crate) fn run(
     }
     op.end();
     done
+}
+
+/// The reply to `help: true`, whatever else the request has. As in MongoDB such a request is no operation: it is
+/// neither counted nor logged.
+fn write_help(command: &Facts, out: &mut DocWriter<'_>) -> Done {
+    out.put("help", format!("help for: {} {}", command.name, command.help).as_str());
+    out.put("ok", 1.0);
+    Done::default()
 }
 
 /// Waits for memory, also those of the engine, end with the operation at its deadline, which is returned. Writes wait
@@ -251,209 +250,6 @@ fn time_limit(
     }
 }
 
-type Found<'a> = (Request<'a>, &'static Command);
-type Begun<'a> = std::result::Result<Found<'a>, Box<(Option<Found<'a>>, Error)>>;
-
-/// Finds the row and reads the generic arguments.
-fn begin<'a>(connection: &mut Connection, server: &Server, incoming: &Incoming<'a>) -> Begun<'a> {
-    connection.store.client().begin_request();
-    let body = incoming.body;
-    let db = match database(incoming) {
-        Ok(db) => db,
-        Err(error) => return Err(Box::new((None, error))),
-    };
-    let Some(first) = body.first() else {
-        return Err(Box::new((None, err!(Code::COMMAND_NOT_FOUND, "no such command: ''"))));
-    };
-    let Some(command) = commands::find(first.name()) else {
-        let name = first.name();
-        return Err(Box::new((None, err!(Code::COMMAND_NOT_FOUND, "no such command: '{name}'"))));
-    };
-    let mut request = Request {
-        command: &command.facts,
-        name: first.name(),
-        db,
-        body,
-        sequences: incoming.sequences,
-        generic: Generic::default(),
-        protocol: incoming.protocol,
-        exhaust_allowed: incoming.exhaust_allowed,
-    };
-    let checked = Generic::parse(command, body).and_then(|generic| {
-        request.generic = generic;
-        check(connection, server, &mut request, command)
-    });
-    match checked {
-        Ok(()) => Ok((request, command)),
-        Err(error) => Err(Box::new((Some((request, command)), error))),
-    }
-}
-
-fn database<'a>(incoming: &Incoming<'a>) -> Result<&'a str> {
-    if let Some(db) = incoming.db {
-        return Ok(db);
-    }
-    match incoming.body.get("$db") {
-        Value::String(db) => Ok(db),
-        Value::Missing => bail!(Code::Location(40571), "OP_MSG requests require a $db argument"),
-        other => bail!(
-            Code::TYPE_MISMATCH,
-            "BSON field 'OP_MSG.$db' is the wrong type '{}', expected type 'string'",
-            other.kind().name()
-        ),
-    }
-}
-
-/// The checks before a run, in MongoDB's order.
-fn check(
-    connection: &mut Connection,
-    server: &Server,
-    request: &mut Request<'_>,
-    row: &Command,
-) -> Result<()> {
-    check_access(connection, server, request, row)?;
-    txn_number::check_before_login(request)?;
-    find_session(connection, server, &mut request.generic)?;
-    let (command, generic) = (request.command, &request.generic);
-    txn_number::check(request, server.replica.is_some())?;
-    if let Some(concern) = &generic.write_concern {
-        if !command.write {
-            bail!(Code::INVALID_OPTIONS, "Command {} does not support writeConcern", command.name);
-        }
-        match server.replica {
-            Some(_) => concern.check_member()?,
-            None => concern.check_standalone()?,
-        }
-    }
-    if generic.autocommit.is_none() {
-        let replicated = server.replica.is_some();
-        generic.read_concern.check(command, replicated)?;
-    }
-    if server.is_stopping() && !command.before_login {
-        return Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN));
-    }
-    match &server.replica {
-        Some(replica) => {
-            gossip(connection, replica, request)?;
-            check_member(replica, request)
-        }
-        None => Ok(()),
-    }
-}
-
-/// The database's name, the API version, and the access rule of the row.
-fn check_access(
-    connection: &mut Connection,
-    server: &Server,
-    request: &Request<'_>,
-    row: &Command,
-) -> Result<()> {
-    let command = request.command;
-    check_db_name(request.db)?;
-    if command.test_only && !server.settings.params.bool("enableTestCommands") {
-        bail!(Code::COMMAND_NOT_FOUND, "no such command: '{}'", request.name);
-    }
-    check_api(server, request)?;
-    if command.admin_only && request.db != "admin" {
-        bail!(Code::UNAUTHORIZED, "{} may only be run against the admin database.", command.name);
-    }
-    access::check(connection, server, request, &row.access)
-}
-
-/// Finds the session that the request names, and records its use. A client that has to log in and has not (its command
-/// needs no login, or it makes the first user) has no user whose session it could be: its `lsid` and the fields that
-/// need one are ignored, as in MongoDB.
-fn find_session(
-    connection: &mut Connection,
-    server: &Server,
-    generic: &mut Generic<'_>,
-) -> Result<()> {
-    if server.auth.is_enabled() && connection.login.is_none() {
-        generic.ignore_session();
-        return Ok(());
-    }
-    let Some(given) = &generic.given_session else { return Ok(()) };
-    let session = Asking::new(connection).session(given, None)?;
-    connection.touch_session(&session, clock::wall_ms())?;
-    generic.lsid = Some(session);
-    Ok(())
-}
-
-/// Adopts the cluster time that a client has seen. With authorization only privileged clients may move the time
-/// forward: it never goes back, so one of them could make the times of all later changes meaningless. What the server
-/// itself has told its clients is never ahead.
-fn gossip(connection: &Connection, replica: &ReplicaSet, request: &Request<'_>) -> Result<()> {
-    match request.generic.cluster_time {
-        Some(time) if Asking::new(connection).on_cluster(Action::AdvanceClusterTime) => {
-            replica.clock.observe(time)
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Checks that apply only to members of a replica set: their role, and times that clients wait for.
-fn check_member(replica: &ReplicaSet, request: &Request<'_>) -> Result<()> {
-    let (command, generic) = (request.command, &request.generic);
-    if let Some(time) = generic.read_concern.after_cluster_time {
-        replica.read_after(time)?;
-    }
-    if command.before_login || request.db == "local" {
-        return Ok(());
-    }
-    // aggregate may write, but it usually only reads.
-    let writes = command.write && !command.read_concern;
-    match replica.role() {
-        Role::Primary => Ok(()),
-        _ if writes => bail!(Code::NOT_WRITABLE_PRIMARY, "not primary"),
-        Role::Startup if command.on_collection => {
-            bail!(Code::NOT_PRIMARY_OR_SECONDARY, "node is not in primary or recovering state")
-        }
-        Role::Secondary if command.on_collection && !generic.secondary_ok => {
-            bail!(Code::NOT_PRIMARY_NO_SECONDARY_OK, "not primary and secondaryOk=false")
-        }
-        _ => Ok(()),
-    }
-}
-
-fn check_db_name(db: &str) -> Result<()> {
-    // A `$` is refused where a namespace is built from the name: commands without a namespace accept it.
-    let bad = |c: char| matches!(c, '/' | '\\' | '.' | ' ' | '"' | '\0');
-    if db.is_empty() || db.len() > 63 || db.contains(bad) {
-        bail!(Code::INVALID_NAMESPACE, "Invalid database name: '{db}'");
-    }
-    Ok(())
-}
-
-fn check_api(server: &Server, request: &Request<'_>) -> Result<()> {
-    const REQUIRED: usize = params::position("requireApiVersion");
-    let generic = &request.generic;
-    match generic.api_version {
-        None if generic.api_strict || generic.api_deprecation_errors => bail!(
-            Code::API_VERSION_ERROR,
-            "Provided {} without passing apiVersion",
-            if generic.api_strict { "apiStrict" } else { "apiDeprecationErrors" }
-        ),
-        None if server.settings.params.number(REQUIRED) != 0 && !request.command.before_login => {
-            bail!(
-                Code::Location(498_870),
-                "The apiVersion parameter is required, please configure your MongoClient's API version"
-            )
-        }
-        None | Some("1") => {}
-        Some(_) => bail!(Code::API_VERSION_ERROR, "API version must be \"1\""),
-    }
-    if generic.api_strict && !request.command.api_v1 {
-        bail!(
-            Code::API_STRICT_ERROR,
-            "Provided apiStrict:true, but the command {} is not in API Version 1. Information on \
-             supported commands and migrations in API Version 1 can be found at \
-             https://dochub.mongodb.org/core/manual-versioned-api",
-            request.command.name
-        );
-    }
-    Ok(())
-}
-
 /// Runs the command, unless a fail point injects a fault.
 fn run_with_faults(
     cx: &mut Context<'_>,
@@ -488,23 +284,6 @@ fn run_with_faults(
     }
 }
 
-fn write_concern_error(
-    cx: &Context<'_>,
-    request: &Request<'_>,
-    error: &DocBuf,
-    out: &mut DocWriter<'_>,
-) {
-    out.put("writeConcernError", error);
-    let code = crate::number::truncate(error.get("code")).and_then(|code| i32::try_from(code).ok());
-    let code = Code(code.unwrap_or(0));
-    if let Some(label) = txn_number::write_concern_label(request, code) {
-        out.array("errorLabels", |labels| labels.push(label));
-    }
-    if tells_topology(cx.server, code) {
-        cx.server.identity.topology.write(out);
-    }
-}
-
 /// Runs the command, bound to its transaction or snapshot, and adds the `writeConcernError` if its write concern cannot
 /// be satisfied.
 fn concerned_run(
@@ -531,53 +310,6 @@ fn concerned_run(
         write_concern_error(cx, request, &error, out);
     }
     Ok(())
-}
-
-/// The `writeConcernError` of a request whose write concern (its own or the default) this member cannot satisfy.
-fn unsatisfied(server: &Server, request: &Request<'_>) -> Option<DocBuf> {
-    let default = server.settings.rw_defaults.write_concern();
-    let (concern, provenance) = match (&request.generic.write_concern, &default) {
-        (Some(concern), _) => (concern, "clientSupplied"),
-        // The default does not apply to commands that only may write (aggregate).
-        (None, Some(default)) if !request.command.read_concern => (default, "customDefault"),
-        (None, _) => return None,
-    };
-    let (code, text) = concern.unsatisfiable()?;
-    Some(DocBuf::build(|w| {
-        w.put("code", code.0);
-        w.put("codeName", code.name().as_ref());
-        w.put("errmsg", text.as_str());
-        w.doc("errInfo", |w| {
-            w.doc("writeConcern", |w| {
-                concern.write(w);
-                w.put("provenance", provenance);
-            });
-        });
-    }))
-}
-
-/// Adds the `writeConcernError` to the error of a command that ran and failed on a member, because it may have written
-/// before it failed. A command that could not be parsed has not run.
-fn with_concern(cx: &Context<'_>, request: &Request<'_>, error: Error) -> Error {
-    const UNPARSED: &[Code] = &[
-        Code::IDL_UNKNOWN_FIELD,
-        Code::IDL_FAILED_TO_PARSE,
-        Code::IDL_DUPLICATE_FIELD,
-        Code::TYPE_MISMATCH,
-        Code::INVALID_NAMESPACE,
-    ];
-    let ran = request.command.write && !UNPARSED.contains(&error.code());
-    let concern = unsatisfied(cx.server, request);
-    let Some(concern) = concern.filter(|_| ran && cx.server.replica.is_some()) else {
-        return error;
-    };
-    let info = DocBuf::build(|w| {
-        if let Some(info) = error.info() {
-            w.extend(info.as_doc());
-        }
-        w.put("writeConcernError", &concern);
-    });
-    error.with_info(info)
 }
 
 /// Runs the command's function with a ticket; a panic becomes an error of this request.
@@ -624,177 +356,4 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
         (_, Some(text)) => text,
         _ => "unknown panic",
     }
-}
-
-/// Replaces everything written so far by the error document.
-pub(crate) fn write_error(
-    server: &Arc<Server>,
-    error: &Error,
-    request: Option<&Request<'_>>,
-    out: &mut DocWriter<'_>,
-) {
-    out.clear();
-    out.put("ok", 0.0);
-    out.put("errmsg", error.message());
-    out.put("code", error.code().0);
-    out.put("codeName", error.code().name().as_ref());
-    if let Some(info) = error.info() {
-        out.extend(info.as_doc());
-    }
-    if !error.labels().is_empty() {
-        out.array("errorLabels", |labels| {
-            error.labels().iter().for_each(|label| labels.push(*label));
-        });
-    }
-    if tells_topology(server, error.code()) {
-        server.identity.topology.write(out);
-    }
-    if error.code() == Code::INTERNAL_ERROR {
-        server.metrics.asserts.regular.increment();
-        let name = request.map_or("", |r| r.command.name);
-        log::error!(target: "COMMAND", id = 9_000_002, command = name, error = error.message();
-            "Internal error");
-    } else {
-        server.metrics.asserts.user.increment();
-    }
-}
-
-/// Returns true for errors of a member after which a driver refreshes its view of the server, unless it already knows
-/// the `topologyVersion` in the reply. The shutdown codes count only while the server stops; otherwise a fail point
-/// injected them.
-fn tells_topology(server: &Server, code: Code) -> bool {
-    server.replica.is_some()
-        && match code {
-            Code::NOT_WRITABLE_PRIMARY
-            | Code::NOT_PRIMARY_NO_SECONDARY_OK
-            | Code::NOT_PRIMARY_OR_SECONDARY
-            | Code::PRIMARY_STEPPED_DOWN
-            | Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE => true,
-            Code::INTERRUPTED_AT_SHUTDOWN | Code::SHUTDOWN_IN_PROGRESS => {
-                server.is_stopping() || server.quiesce_remaining().is_some()
-            }
-            _ => false,
-        }
-}
-
-/// Adds a request's document counts to the metrics. No other code does this: a command only fills its [`Done`].
-fn count_documents(metrics: &Metrics, done: &Done) {
-    let counts = [
-        (&metrics.documents_inserted, done.inserted.unwrap_or(0) + done.upserted.unwrap_or(0)),
-        (&metrics.documents_updated, done.matched.unwrap_or(0)),
-        (&metrics.documents_deleted, done.deleted.unwrap_or(0)),
-        (&metrics.documents_returned, done.returned.unwrap_or(0)),
-        (&metrics.docs_examined, done.docs_examined),
-        (&metrics.keys_examined, done.keys_examined),
-        (&metrics.sorted_requests, u64::from(done.has_sort_stage)),
-        (&metrics.write_conflicts, done.write_conflicts),
-    ];
-    for (counter, count) in counts {
-        if count > 0 {
-            counter.add(count);
-        }
-    }
-    metrics.locks.add(&done.locks);
-}
-
-/// Counts the read concern of a query.
-fn count_read_concern(server: &Server, request: &Request<'_>) {
-    let (command, generic) = (request.command, &request.generic);
-    if command.read_concern && command.latency == LatencyKind::Read {
-        let asked = Asked {
-            level: generic.read_concern.level,
-            has_time: generic.read_concern.at_cluster_time.is_some(),
-            in_transaction: generic.transaction().is_some(),
-        };
-        let default = || server.settings.rw_defaults.read_level();
-        server.metrics.read_concerns.count(asked, default);
-    }
-}
-
-/// Counts the operators of a request that ran, and records it in the query statistics. The record of a query whose
-/// cursor is open was begun with the cursor.
-fn note_query(server: &Server, finished: &Finished<'_>) {
-    let Finished { op, request, done, micros, .. } = *finished;
-    used_operators::count(server, request, done);
-    if done.cursor_id != 0 || done.encrypted {
-        return;
-    }
-    if let Some(limit) = server.query_stats_limit(request) {
-        let client = op.client();
-        let query = server.stats_query(request, client.as_deref());
-        let observed = done.observed(micros, op.queued_micros());
-        server.query_stats.record(limit, &query, &observed);
-    }
-}
-
-/// Counts statements of writes by their write concern, if the server was started for that.
-///
-/// The sums are those of `opcounters`, as MongoDB's ticket SERVER-38998 says. So the statements of `bulkWrite` count by
-/// their kinds, and a `findAndModify` does not count here, because there it is a command.
-fn count_write_concern(server: &Server, finished: &Finished<'_>) {
-    const ROW: usize = params::position("reportOpWriteConcernCountersInServerStatus");
-    if server.settings.params.number(ROW) != 0 {
-        let default = server.settings.rw_defaults.write_concern();
-        let given = finished.request.generic.write_concern;
-        let own =
-            if server.replica.is_some() { WriteConcern::MAJORITY } else { WriteConcern::DEFAULT };
-        server.metrics.write_concerns.count(
-            finished.done.tried,
-            given.map(|concern| concern.counted()),
-            default.map(|concern| concern.counted()),
-            own.counted(),
-        );
-    }
-}
-
-/// Counts the request for the collection that it names, and the scans of collections. The statements of `bulkWrite`
-/// have counted themselves for theirs.
-fn count_on_collection(server: &Server, finished: &Finished<'_>) {
-    let Finished { request, done, micros, .. } = *finished;
-    let command = request.command;
-    let mut scans = done.collection_scans;
-    if command.on_collection || command.counts_as == OpKind::GetMore {
-        let reads = command.latency == LatencyKind::Read
-            && command.counts_as != OpKind::GetMore
-            && finished.op.plan_summary().starts_with("COLLSCAN");
-        scans += u64::from(reads);
-        server.top.record(request, micros, scans);
-    }
-    if scans > 0 {
-        server.metrics.collection_scans.add(scans);
-        if request.body.get("tailable").is_truthy() {
-            server.metrics.collection_scans_tailable.add(scans);
-        }
-    }
-}
-
-/// Updates counters, the log of slow operations and the profile.
-fn account(server: &Arc<Server>, finished: &Finished<'_>) {
-    let Finished { request, error, done, micros, .. } = *finished;
-    let command = request.command;
-    let counter = commands::index_of(command).and_then(|i| server.metrics.by_command.get(i));
-    if let Some(counter) = counter {
-        counter.total.increment();
-        if error.is_some() {
-            counter.failed.increment();
-        }
-    }
-    server.metrics.ops.count(command.counts_as);
-    match error.map(Error::code) {
-        Some(Code::MAX_TIME_MS_EXPIRED) => server.metrics.timed_out.increment(),
-        Some(Code::CLIENT_DISCONNECT) => server.metrics.lost_clients.increment(),
-        _ => {}
-    }
-    count_read_concern(server, request);
-    if !done.waited {
-        server.metrics.latency(command.latency).record(micros);
-    }
-    count_on_collection(server, finished);
-    count_documents(&server.metrics, done);
-    if error.is_none() {
-        note_query(server, finished);
-    }
-    count_write_concern(server, finished);
-    spans::observe(server, finished);
-    slow::observe(server, finished);
 }

@@ -17,6 +17,7 @@ use crate::core::connection::{Connection, Stream};
 use crate::core::server::Server;
 use crate::request::{Protocol, Sequence};
 use crate::transport::dispatch::{self, Incoming};
+use crate::transport::errors::write_error;
 use crate::transport::legacy;
 
 /// What net does after a frame has been handled.
@@ -222,7 +223,7 @@ impl Server {
     }
 
     fn write_refusal(self: &Arc<Server>, error: &Error, id: i32, to: i32, out: &mut Vec<u8>) {
-        nagi_wire::reply_msg(out, id, to, 0, |w| dispatch::write_error(self, error, None, w));
+        nagi_wire::reply_msg(out, id, to, 0, |w| write_error(self, error, None, w));
     }
 }
 

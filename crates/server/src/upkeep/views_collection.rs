@@ -6,7 +6,7 @@
 
 use nagi_bson::{DocBuf, Value};
 use nagi_error::Result;
-use nagi_store::{Collection, Namespace, RecordBuf, WriteOptions};
+use nagi_store::{Collection, EditKind, Namespace, RecordBuf, WriteOptions};
 
 use crate::core::server::Server;
 
@@ -51,9 +51,15 @@ impl Server {
             let Some(old) = old.map(|old| old.to_buf()) else { return Ok(()) };
             match shown {
                 Some(shown) if shown.as_bytes() == old.as_bytes() => Ok(()),
-                Some(shown) => {
-                    txn.replace(&collection, record.key(), old.as_doc(), shown.as_doc()).map(drop)
-                }
+                Some(shown) => txn
+                    .update_by(
+                        EditKind::Replacement,
+                        &collection,
+                        record.key(),
+                        old.as_doc(),
+                        shown.as_doc(),
+                    )
+                    .map(drop),
                 None => txn.delete(&collection, record.key(), old.as_doc()).map(drop),
             }
         })?;

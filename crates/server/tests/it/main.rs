@@ -15,6 +15,7 @@ mod encrypted;
 mod golden_access;
 mod golden_commands;
 mod golden_numbers;
+mod help;
 mod hypothetical;
 mod idle_cursors;
 mod interrupted;

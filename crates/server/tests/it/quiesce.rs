@@ -183,3 +183,19 @@ fn a_signal_ends_an_idle_member_and_a_standalone_at_once() {
     kill(&mut client, "find");
     read.join().unwrap();
 }
+
+/// Clients that reconnect to a server that stops are closed: that there were too many would send operators astray.
+#[test]
+fn connections_at_the_stop_are_not_too_many() {
+    let server = server();
+    let refuse = || {
+        let address = "127.0.0.1:50001".to_owned();
+        server.refuse(&nagi_server::Peer { address, unix_socket: false, local: None });
+        let status = DocBuf::build(|out| server.write_status(out));
+        let connections = status.get("connections").as_doc().unwrap();
+        nagi_bson::number::as_f64(connections.get("rejected"))
+    };
+    assert_eq!(refuse(), Some(1.0));
+    server.stop();
+    assert_eq!(refuse(), Some(1.0));
+}

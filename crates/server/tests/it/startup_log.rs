@@ -44,3 +44,55 @@ fn each_start_is_recorded() {
         );
     }
 }
+
+/// The age of the newest backup in the seconds of `serverStatus`, after a start with these records.
+fn backup_age(times: &str) -> Option<i64> {
+    let engine = std::sync::Arc::new(nagi_kv::Memory::new());
+    let entries: Vec<_> =
+        times.split_whitespace().map(|time| format!("{{endTime: {time}}}")).collect();
+    let insert = format!("{{insert: 'nagi.backups', documents: [{}]}}", entries.join(", "));
+    let insert = nagi_bson::json::parse(&insert).unwrap();
+    let first = Client::new(&server_on(engine.clone(), None)).run("local", insert.as_doc());
+    assert!(is_ok(&first), "{first:?}");
+    let server = server_on(engine, None);
+    server.record_start(&Zone::parse("UTC").unwrap());
+    let status = Client::new(&server).run("admin", doc! { "serverStatus": 1 }.as_doc());
+    let backup = status.get("nagi").as_doc().unwrap().get("lastBackup");
+    backup.as_doc().map(|backup| match backup.get("ageSecs") {
+        Value::Int64(age) => age,
+        other => panic!("{other:?}"),
+    })
+}
+
+/// A time in the future would hide for ever that there are no backups.
+#[test]
+fn a_backup_of_the_future_is_not_believed() {
+    let future = "ISODate('2199-01-01T00:00:00Z')";
+    let past = "ISODate('2001-01-01T00:00:00Z')";
+    let age = backup_age(&format!("{past} {future} 'soon'")).unwrap();
+    assert!(age > 20 * 365 * 86_400, "{age}");
+    let only = backup_age(future).unwrap();
+    assert!((0..600).contains(&only), "{only}");
+    assert_eq!(backup_age("'soon'"), None);
+}
+
+#[test]
+fn silences_of_alerts_last_beyond_a_restart() {
+    let engine = std::sync::Arc::new(nagi_kv::Memory::new());
+    let silences = [("stall".to_owned(), 5000), ("own".to_owned(), 9_000_000_000_000)];
+    let first = server_on(engine.clone(), None);
+    assert_eq!(first.alert_silences(), []);
+    first.keep_alert_silences(&silences[..1]);
+    first.keep_alert_silences(&silences);
+    assert_eq!(server_on(engine.clone(), None).alert_silences(), silences);
+    let mut client = Client::new(&first);
+    let count = client.run("local", doc! { "count": "nagi.alerts" }.as_doc());
+    assert_eq!(count.get("n"), Value::Int32(1), "{count:?}");
+    // A view of that name is somebody else's: there is nothing to read, and nothing is written.
+    client.run("local", doc! { "drop": "nagi.alerts" }.as_doc());
+    let view = doc! { "create": "nagi.alerts", "viewOn": "other", "pipeline": [] };
+    let made = client.run("local", view.as_doc());
+    assert!(is_ok(&made), "{made:?}");
+    first.keep_alert_silences(&silences);
+    assert_eq!(first.alert_silences(), []);
+}

@@ -550,6 +550,15 @@ fn a_running_operation_shows_what_it_examined() {
         };
         assert_eq!(number(&op, &["keysExamined"]), 0);
         assert_eq!(op.get("planSummary").as_str(), Some("COLLSCAN"));
+        // Reads take no locks: they see a snapshot.
+        let (locks, stats) = (op.get("locks").to_string(), op.get("lockStats").to_string());
+        if name == "update" {
+            assert_eq!(locks, "{ Global: \"w\", Collection: \"w\" }");
+            let count = "{ acquireCount: { w: 1 } }";
+            assert!(stats.starts_with(&format!("{{ Global: {count}, Collection: ")), "{stats}");
+        } else {
+            assert_eq!((locks.as_str(), stats.as_str()), ("{}", "{}"));
+        }
         let Value::Int32(id) = op.get("opid") else { panic!("{op:?}") };
         assert!(is_ok(&admin.run("admin", doc! { "killOp": 1, "op": id }.as_doc())));
         assert_eq!(thread.join().unwrap().get("code"), Value::Int32(11601), "{name}");

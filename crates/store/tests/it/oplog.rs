@@ -73,9 +73,13 @@ fn change(store: &Store, name: &str, id: i32, new: Option<&str>, replace: bool) 
             txn.reader().record_by_id(&collection, Value::Int32(id), &mut buf)?.unwrap();
         let old = old.to_buf();
         match &new {
-            Some(new) if replace => {
-                txn.replace(&collection, record.key(), old.as_doc(), new.as_doc())
-            }
+            Some(new) if replace => txn.update_by(
+                nagi_store::EditKind::Replacement,
+                &collection,
+                record.key(),
+                old.as_doc(),
+                new.as_doc(),
+            ),
             Some(new) => txn.update(&collection, record.key(), old.as_doc(), new.as_doc()),
             None => txn.delete(&collection, record.key(), old.as_doc()),
         }

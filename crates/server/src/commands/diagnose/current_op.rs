@@ -328,13 +328,17 @@ fn write_running(op: &Op, running: &Running<'_>, w: &mut DocWriter<'_>) {
     write_waits(view, w);
 }
 
-/// Writes what an operation waits for.
+/// Writes what an operation holds and waits for.
 fn write_waits(view: &OpView, w: &mut DocWriter<'_>) {
     w.put("numYields", i32::try_from(view.yields).unwrap_or(i32::MAX));
     w.put("killPending", view.kill_pending);
-    w.doc("locks", |_| ());
+    w.doc("locks", |w| {
+        if !view.waiting_for_lock {
+            view.locks.write_held(w);
+        }
+    });
     w.put("waitingForLock", view.waiting_for_lock);
-    w.doc("lockStats", |_| ());
+    w.doc("lockStats", |w| view.locks.write(w));
     w.put("waitingForFlowControl", false);
     w.doc("flowControlStats", |_| ());
     match view.queued_micros {

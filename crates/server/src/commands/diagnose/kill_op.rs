@@ -16,14 +16,9 @@ pub(in crate::commands) static KILL_OP: Command = Command {
     ..Command::ROW
 };
 
-args! { "killOp" => Args {
-    one: Value<'a>   = "killOp",
-    op:  Value<'a>   = "op",
-}}
-
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
-    let args = Args::parse(req)?;
-    let id = operation_id(args.op)?;
+    // As in MongoDB, other fields are ignored: Compass sends `id`, and gets the error of a missing `op`.
+    let id = operation_id(req.body.get("op"))?;
     let owner = u64::try_from(id).ok().and_then(|id| cx.server.clients.ops.owner(id));
     let asking = cx.asking();
     let own = owner.is_some_and(|owner| asking.owns(owner.as_ref()));

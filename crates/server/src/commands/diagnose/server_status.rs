@@ -461,10 +461,10 @@ fn nagi(server: &Server, out: &mut DocWriter<'_>) {
         let window = i64::from(clock::wall_seconds()) - removed_to;
         out.doc("oplog", |doc| doc.put("windowSecs", window.max(0)));
     }
-    if let Some(ended_ms) = server.upkeep.backups.newest_ms() {
+    if let Some((ended_ms, age_ms)) = server.upkeep.backups.newest() {
         out.doc("lastBackup", |doc| {
             doc.put("at", Value::DateTime(ended_ms));
-            doc.put("ageSecs", (clock::wall_ms() - ended_ms).max(0) / 1000);
+            doc.put("ageSecs", age_ms / 1000);
         });
     }
     out.doc("jobs", |doc| {

@@ -157,18 +157,8 @@ impl WriteTxn<'_> {
         self.update_by(EditKind::Modifiers, collection, id, old, new)
     }
 
-    /// As [`WriteTxn::update`], for an update that is a replacement: the log gets the document, not the difference.
-    pub fn replace(
-        &mut self,
-        collection: &Collection,
-        id: RecordKey<'_>,
-        old: Doc<'_>,
-        new: Doc<'_>,
-    ) -> Result<()> {
-        self.update_by(EditKind::Replacement, collection, id, old, new)
-    }
-
-    /// As [`WriteTxn::update`], for an update of this kind.
+    /// As [`WriteTxn::update`], for an update of this kind: of a replacement the log gets the document, not the
+    /// difference.
     pub fn update_by(
         &mut self,
         edit: EditKind,

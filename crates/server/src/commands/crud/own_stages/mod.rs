@@ -105,9 +105,10 @@ fn first<'a>(pipeline: Array<'a>) -> Option<(&'static OwnStage, Value<'a>)> {
     Some((find(stage.name())?, stage.value()))
 }
 
-/// Refuses a first stage that this server cannot answer.
+/// Refuses a first stage that this server cannot answer, and one at another place that only this server knows.
 pub(super) fn check(cx: &Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Result<()> {
-    first(args.pipeline).map_or(Ok(()), |(row, _)| (row.check)(cx, req, args))
+    first(args.pipeline).map_or(Ok(()), |(row, _)| (row.check)(cx, req, args))?;
+    list_local_cursors::check_place(cx, args)
 }
 
 /// Checks the privileges for the first stage. `None` if the stage has no check of its own.

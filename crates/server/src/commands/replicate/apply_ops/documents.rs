@@ -2,7 +2,7 @@
 //! `_id`, and a delete of a missing document has no effect.
 
 use nagi_error::Error;
-use nagi_store::{Collection, Namespace, RecordBuf, WriteOptions, WriteTxn};
+use nagi_store::{Collection, EditKind, Namespace, RecordBuf, WriteOptions, WriteTxn};
 
 use super::entry::{Entry, Kind};
 use super::views;
@@ -150,7 +150,13 @@ impl Write<'_> {
         };
         match (found, old, new) {
             (Some(id), Some(old), New::Whole(new)) => {
-                txn.replace(self.collection, id.key(), old.as_doc(), *new)?;
+                txn.update_by(
+                    EditKind::Replacement,
+                    self.collection,
+                    id.key(),
+                    old.as_doc(),
+                    *new,
+                )?;
             }
             (Some(id), Some(old), New::Diff(_)) => {
                 let new = new.of(old.as_doc())?;

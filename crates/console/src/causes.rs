@@ -1,0 +1,166 @@
+//! What may stop operations: rows with a figure and the value from which on it is a cause of a stall.
+
+use crate::figures::position;
+use crate::sample::{EVERY_MS, Sample};
+
+/// A sampler that wakes this late was itself stopped, with the whole process.
+pub(crate) const LATE_MS: i64 = 600;
+
+/// What is measured in a second: the growth of a counter, or the value of a gauge.
+enum Measure {
+    Growth(usize),
+    Value(usize),
+    /// Milliseconds by which the sampler woke too late.
+    Late,
+    /// Number of the engine's jobs of a kind: those that a gauge shows now, or those that have ended meanwhile. A job
+    /// that is shorter than the time between samples is on no gauge.
+    Jobs {
+        running: usize,
+        kind: &'static str,
+    },
+}
+
+/// A possible cause of a stall.
+pub(crate) struct Cause {
+    pub(crate) name: &'static str,
+    measure: Measure,
+    /// It is a cause from this value on.
+    pub(crate) from: f64,
+    /// The measured value is divided by this for the text.
+    per: f64,
+    text: &'static str,
+}
+
+/// What can stop operations. `{}` in a text is the measured value.
+pub(crate) static CAUSES: &[Cause] = &[
+    Cause {
+        name: "pause",
+        measure: Measure::Late,
+        from: LATE_MS as f64,
+        per: 1.0,
+        text: "the whole process did not run for {} ms: the machine was suspended, or its processors were taken",
+    },
+    Cause {
+        name: "throttle",
+        measure: Measure::Growth(position("host.throttled")),
+        from: 50_000.0,
+        per: 1000.0,
+        text: "the control group's limit of processors stopped the process for {} ms",
+    },
+    Cause {
+        name: "processors",
+        measure: Measure::Growth(position("host.stalled.cpu")),
+        from: 500_000.0,
+        per: 1000.0,
+        text: "tasks of this machine waited {} ms of the second for a processor",
+    },
+    Cause {
+        name: "disk",
+        measure: Measure::Growth(position("host.stalled.io")),
+        from: 300_000.0,
+        per: 1000.0,
+        text: "tasks of this machine waited {} ms of the second for the disk",
+    },
+    Cause {
+        name: "memory",
+        measure: Measure::Growth(position("host.stalled.memory")),
+        from: 100_000.0,
+        per: 1000.0,
+        text: "tasks of this machine waited {} ms of the second for memory",
+    },
+    Cause {
+        name: "governor",
+        measure: Measure::Growth(position("governor.paused")),
+        from: 20_000.0,
+        per: 1000.0,
+        text: "commits were slowed down for {} ms in all because compactions are behind",
+    },
+    Cause {
+        name: "log",
+        measure: Measure::Growth(position("ring.waited")),
+        from: 20_000.0,
+        per: 1000.0,
+        text: "commits waited {} ms in all for the write-ahead log: its disk is slow",
+    },
+    Cause {
+        name: "flush",
+        measure: Measure::Jobs { running: position("flushes.running"), kind: "flush" },
+        from: 1.0,
+        per: 1.0,
+        text: "{} memtables were being written to files",
+    },
+    Cause {
+        name: "compaction",
+        measure: Measure::Jobs { running: position("compactions.running"), kind: "compaction" },
+        from: 1.0,
+        per: 1.0,
+        text: "{} compactions ran",
+    },
+    Cause {
+        name: "budget",
+        measure: Measure::Growth(position("memory.waits")),
+        from: 1.0,
+        per: 1.0,
+        text: "{} requests waited for memory of the budget",
+    },
+    Cause {
+        name: "queue",
+        measure: Measure::Value(position("queue.writers")),
+        from: 1.0,
+        per: 1.0,
+        text: "{} writes waited for a ticket",
+    },
+    Cause {
+        name: "queue",
+        measure: Measure::Value(position("queue.readers")),
+        from: 1.0,
+        per: 1.0,
+        text: "{} reads waited for a ticket",
+    },
+    Cause {
+        name: "scan",
+        measure: Measure::Growth(position("collection.scans")),
+        from: 1.0,
+        per: 1.0,
+        text: "{} queries read a whole collection: see the slow operations",
+    },
+    Cause {
+        name: "conflicts",
+        measure: Measure::Growth(position("write.conflicts")),
+        from: 100.0,
+        per: 1.0,
+        text: "{} writes were repeated after conflicts with others",
+    },
+    Cause {
+        name: "full",
+        measure: Measure::Value(position("write.stopped")),
+        from: 1.0,
+        per: 1.0,
+        text: "the disk is full: writes are refused",
+    },
+];
+
+impl Cause {
+    /// `ended` tells how many jobs of a kind have ended during the stall.
+    pub(crate) fn measured(
+        &self,
+        before: &Sample,
+        now: &Sample,
+        ended: &dyn Fn(&str) -> usize,
+    ) -> f64 {
+        let growth = |at: usize| now.values[at] - before.values[at];
+        match self.measure {
+            Measure::Growth(at) => growth(at),
+            Measure::Value(at) => now.values[at].max(before.values[at]),
+            Measure::Late => (now.steady_ms - before.steady_ms - EVERY_MS) as f64,
+            Measure::Jobs { running, kind } => {
+                now.values[running].max(before.values[running]).max(ended(kind) as f64)
+            }
+        }
+    }
+
+    /// The cause in words.
+    pub(crate) fn shown(&self, measured: f64) -> String {
+        self.text.replace("{}", &format!("{:.0}", measured / self.per))
+    }
+}

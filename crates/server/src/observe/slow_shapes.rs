@@ -1,0 +1,114 @@
+//! The shapes of slow operations, for the interfaces of this process that show them.
+
+use nagi_bson::{Array, Doc, DocWriter, Value};
+
+use crate::advice::Query;
+use crate::core::server::Server;
+use crate::metrics::slow_shapes::SlowShape;
+
+/// Stages of a pipeline that a text names.
+const STAGES_MAX: usize = 12;
+
+impl Server {
+    /// Writes `slowms`, `leftOut` (slow operations that are in no row) and `shapes`: the slow operations since the
+    /// start by namespace, operation and shape, those with the greatest total time first. At most 320 rows of less than
+    /// 4 KB; the commands are not among them.
+    pub fn write_slow_shapes(&self, out: &mut DocWriter<'_>) {
+        let (list, left_out) = self.metrics.slow_shapes.all();
+        out.put("slowms", self.settings.profile.slow_ms());
+        out.put("leftOut", number(left_out));
+        out.array("shapes", |out| list.iter().for_each(|row| out.doc(|out| row.write(out))));
+    }
+
+    /// Writes one of the rows of [`Server::write_slow_shapes`], with its slowest command as `example`, cut if it
+    /// is longer than 4 KiB: absent if all were longer than 8 KiB, and if the log leaves out the data of clients
+    /// (`redactClientLogData`). Returns false if
+    /// there is no such row. `hash` is 0 for operations without a planned query.
+    pub fn write_slow_shape(
+        &self,
+        (ns, operation, hash): (&str, &str, u32),
+        out: &mut DocWriter<'_>,
+    ) -> bool {
+        let Some(row) = self.metrics.slow_shapes.find(ns, operation, hash) else { return false };
+        row.write(out);
+        let redacts = self.settings.params.bool("redactClientLogData");
+        out.put("redacted", redacts);
+        if let Some(example) = row.example.as_ref().filter(|_| !redacts) {
+            out.put("example", example);
+        }
+        true
+    }
+}
+
+impl SlowShape {
+    fn write(&self, out: &mut DocWriter<'_>) {
+        out.put("ns", self.ns.as_str());
+        out.put("operation", self.name.as_str());
+        out.put("shape", self.text.as_str());
+        if self.shape != 0 {
+            out.put("planCacheShapeHash", format!("{:08X}", self.shape).as_str());
+        }
+        out.put("count", number(self.count));
+        out.put("totalMicros", number(self.total_micros));
+        out.put("slowestMicros", number(self.slowest_micros));
+        out.put("keysExamined", number(self.keys_examined));
+        out.put("docsExamined", number(self.docs_examined));
+        out.put("nReturned", number(self.returned));
+        out.put("sortsInMemory", self.sorts);
+        out.array("plans", |out| self.plans.iter().for_each(|plan| out.push(plan.as_str())));
+        out.array("appNames", |out| self.apps.iter().for_each(|app| out.push(app.as_str())));
+        out.put("lastMs", self.last_ms);
+    }
+}
+
+fn number(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// A command as text: its query with `?` instead of values, and the names of a pipeline's stages.
+pub(super) fn text(name: &str, command: Doc<'_>) -> String {
+    let mut text = Query::of(name, "", command).map_or_else(String::new, |query| query.text());
+    if let Value::Array(pipeline) = command.get("pipeline") {
+        text.push_str(" | ");
+        text.push_str(&stages(pipeline));
+    }
+    text
+}
+
+fn stages(pipeline: Array<'_>) -> String {
+    let names = pipeline.iter().map(|stage| match stage.as_doc().and_then(|stage| stage.first()) {
+        Some(first) => first.name().to_owned(),
+        None => "?".to_owned(),
+    });
+    let mut names: Vec<String> = names.take(STAGES_MAX + 1).collect();
+    if names.len() > STAGES_MAX {
+        names[STAGES_MAX] = "...".to_owned();
+    }
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_bson::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_have_no_values() {
+        for (name, command, wanted) in [
+            ("find", "{find: 'c', filter: {a: 1}, sort: {b: 1}}", "{ a: ? } sort { b: 1 }"),
+            ("insert", "{insert: 'c', documents: [{a: 'secret'}]}", ""),
+            (
+                "aggregate",
+                "{aggregate: 'c', pipeline: [{$match: {a: 'secret'}}, {$group: {_id: 'secret'}}]}",
+                "{ a: ? } | $match, $group",
+            ),
+            ("aggregate", "{aggregate: 1, pipeline: [5, {}]}", "{} | ?, ?"),
+        ] {
+            assert_eq!(text(name, json::parse(command).unwrap().as_doc()), wanted, "{command}");
+        }
+        let many = format!("{{pipeline: [{}]}}", "{$set: {}}, ".repeat(40));
+        let many = text("aggregate", json::parse(&many).unwrap().as_doc());
+        assert!(many.ends_with("$set, ..."), "{many}");
+    }
+}
