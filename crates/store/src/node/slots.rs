@@ -1,9 +1,8 @@
 //! The fences of a node: keys of which each commit writes one, alone.
 //!
-//! A write is a conflict if the key was committed after the transaction's snapshot. So a commit takes a fence whose last
-//! commit it sees, and that no other commit is using. Of these it takes the one that was used last: then the number of
-//! fences in use is that of the transactions that overlap, and a transaction with an old snapshot finds one that was
-//! long unused.
+//! A write is a conflict if the key was committed after the transaction's snapshot. So a commit takes a fence whose
+//! last commit it sees, and that no other commit is using. Of these it takes the one that was used last. So as many
+//! fences are in use as transactions overlap, and a transaction with an old snapshot finds one that was long unused.
 //!
 //! ```text
 //!   fence 0   used until 40          transaction with the snapshot 30: fence 1

@@ -1,7 +1,7 @@
 //! The queue of writers that retry, over an engine that finds conflicts only at the commit.
 //!
-//! There, an engine has no holders of keys to wait for: of the writers of one record, each reads it, one commits, and the
-//! others have done their work in vain. So a writer that has lost waits here, before its next attempt, for its turn at
+//! There, an engine has no holders of keys to wait for: of the writers of one record, each reads it, one commits, and
+//! the others have to repeat their work. So a writer that has lost waits here, before its next attempt, for its turn at
 //! the record that it wrote first. Writers of this node then follow each other; those of other nodes still conflict.
 //!
 //! ```text

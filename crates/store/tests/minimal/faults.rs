@@ -1,5 +1,5 @@
-//! Random faults, takeovers and unknown commits under writers that append to lists: no acknowledged element is lost, and
-//! none is there twice.
+//! Random faults, takeovers and unknown commits under writers that append to lists: no acknowledged element is lost,
+//! and none is there twice.
 
 use std::{
     collections::BTreeMap,
