@@ -362,15 +362,17 @@ mod tests {
         let stall = look(&mut watch, &before, &thawed, &[]).unwrap();
         assert_eq!((stall.operations, stall.longest_us), (60, 262_144));
         // Where they go on to be slow, that is usual after a while.
-        let mut last = Some(stall);
+        let (mut last, mut before) = (Some(stall), thawed);
         for at in 31..70 {
-            last = look(&mut watch, &thawed, &second(at * 1000, 0, 60), &[]);
+            let now = second(at * 1000, 0, 60);
+            last = look(&mut watch, &before, &now, &[]);
+            before = now;
         }
         assert_eq!(last, None);
         // Unless some take much longer than the others.
         let longer = long(watch.newest(), 70_000, &[(2_000_000, 0)]);
         let now = second(70_000, 0, 60);
-        assert!(watch.observe(&thawed, &now, &news(&[], &longer)).is_some());
+        assert!(watch.observe(&before, &now, &news(&[], &longer)).is_some());
     }
 
     /// Operations that wait for another client are one stall from the first second on, until the last has ended.

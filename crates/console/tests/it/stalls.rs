@@ -79,7 +79,7 @@ fn stall_of(running: &Running, cause: &str) -> DocBuf {
 }
 
 /// A write that waits for another client is a stall before it ends, which grows and keeps its place in the list.
-fn waits_for(cause: &str, begin: (&str, &str), end: &str, queued: i64) {
+fn waits_for((cause, waiting): (&str, &str), begin: (&str, &str), end: &str, queued: i64) {
     let running = start_with(false, None, &[]);
     run(&running, "test", "{insert: 'c', documents: [{_id: 1}]}");
     run(&running, begin.0, begin.1);
@@ -91,6 +91,10 @@ fn waits_for(cause: &str, begin: (&str, &str), end: &str, queued: i64) {
         assert!(!writer.is_finished());
         assert!(longest_us(&early) >= 1_000_000.0, "{early:?}");
         assert_eq!(number::as_i64_exact(early.as_doc().get("operations")), Some(1), "{early:?}");
+        let list = json::parse("{currentOp: 1, op: 'update'}").unwrap();
+        let list = running.direct("admin", list.as_doc());
+        let said = json::to_relaxed(list.as_doc());
+        assert!(said.contains(waiting), "{said}");
         let status = DocBuf::build(|out| server.write_status(out));
         let at = |path: [&str; 3]| {
             let one = status.as_doc().get(path[0]).as_doc()?.get(path[1]);
@@ -109,7 +113,8 @@ fn waits_for(cause: &str, begin: (&str, &str), end: &str, queued: i64) {
 
 #[test]
 fn a_write_that_waits_for_the_lock_of_fsync_is_a_stall() {
-    waits_for("lock", ("admin", "{fsync: 1, lock: true}"), "{fsyncUnlock: 1}", 1);
+    let lock = ("lock", "\"waitingForLock\":true");
+    waits_for(lock, ("admin", "{fsync: 1, lock: true}"), "{fsyncUnlock: 1}", 1);
 }
 
 #[test]
@@ -119,5 +124,6 @@ fn a_write_that_waits_for_a_transaction_is_a_stall() {
          startTransaction: true, {TRANSACTION}}}"
     );
     let commit = format!("{{commitTransaction: 1, {TRANSACTION}}}");
-    waits_for("transaction", ("test", &update), &commit, 0);
+    let transaction = ("transaction", "\"waitingForTransaction\":true");
+    waits_for(transaction, ("test", &update), &commit, 0);
 }
