@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nagi_bson::{Doc, DocBuf, Value, json, number};
 use nagi_server::{Peer, Server};
 
-use crate::harness::{Running, start_with};
+use crate::harness::{Running, start_member, start_with};
 
 fn run(running: &Running, db: &str, command: &str) {
     let command = json::parse(command).unwrap();
@@ -80,7 +80,7 @@ fn stall_of(running: &Running, cause: &str) -> DocBuf {
 
 /// A write that waits for another client is a stall before it ends, which grows and keeps its place in the list.
 fn waits_for((cause, waiting): (&str, &str), begin: (&str, &str), end: &str, queued: i64) {
-    let running = start_with(false, None, &[]);
+    let running = start_member();
     run(&running, "test", "{insert: 'c', documents: [{_id: 1}]}");
     run(&running, begin.0, begin.1);
     std::thread::scope(|scope| {
