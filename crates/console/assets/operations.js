@@ -83,7 +83,10 @@ function waitsFor(operation) {
   return operation.currentQueue ? 'waits for a ticket' : '';
 }
 
-/** What of an operation is done, or what it waits for; of an idle session how long it is open, and when the server will end it. */
+/**
+ * What of an operation is done, or what it waits for; of an idle session how long it is open, and when the server will
+ * end it.
+ */
 export function progress(operation) {
   if (isIdleSession(operation)) {
     const { timeOpenMicros, expiryTime } = operation.transaction ?? {};
