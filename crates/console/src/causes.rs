@@ -52,7 +52,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         measure: Measure::Late,
         from: LATE_MS as f64,
         per: 1.0,
-        text: "the whole process did not run for {} ms at least: the machine was suspended or its processors were taken",
+        text: "the process did not run for {} ms at least: the machine was suspended or its processors were taken",
     },
     Cause {
         name: "lock",
