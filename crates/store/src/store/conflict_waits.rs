@@ -27,7 +27,7 @@ impl ConflictWaits {
         u64::try_from(self.created.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
     }
 
-    /// A wait begins, or goes on with another attempt.
+    /// A wait begins, or continues with another attempt.
     pub(crate) fn begin(&self) {
         if self.since.load(Relaxed) == 0 {
             self.since.store(self.now(), Relaxed);

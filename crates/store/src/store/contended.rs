@@ -52,7 +52,7 @@ impl Contended {
         let mut go_on = || options.interrupt.is_none_or(|interrupt| interrupt().is_ok());
         waits.begin();
         txn.lock_while(self.space, &self.key, &mut go_on).map_err(engine)?;
-        // After a failure the next attempt goes on with the same wait.
+        // After a failure the next attempt continues the same wait.
         waits.end();
         Ok(())
     }
