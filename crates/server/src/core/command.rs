@@ -123,8 +123,8 @@ pub(crate) enum OnTrial {
 /// A command that is explained on a sample which exists already.
 pub(crate) struct Sampled {
     pub(crate) hypothesis: Arc<Hypothesis>,
-    /// The index that is on trial.
-    pub(crate) index: String,
+    /// The indexes that are on trial together.
+    pub(crate) indexes: Vec<String>,
     /// The plans without and with it, once the command was explained.
     pub(crate) sides: Option<(Side, Side)>,
 }
