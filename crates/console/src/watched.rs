@@ -62,7 +62,8 @@ pub(crate) fn disk(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
 }
 
 /// `GET /api/slow`: the slow operations since the start by shape; with `?ns=`, `operation=`, `planCacheShapeHash=` and
-/// `stagesHash=` the slowest of one shape with its command. For those who may read the log, which has the same operations.
+/// `stagesHash=` the slowest of one shape with its command. For those who may read the log, which has the same
+/// operations.
 pub(crate) fn slow(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     state.session(asked)?.may_read_log(&state.server)?;
     let Some(ns) = asked.parameter("ns")? else {

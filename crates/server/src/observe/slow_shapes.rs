@@ -1,6 +1,7 @@
 //! The shapes of slow operations, for the interfaces of this process that show them.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::LazyLock;
 
 use nagi_bson::{Array, Doc, DocWriter, Value};
 
@@ -84,8 +85,10 @@ pub(super) fn text(name: &str, command: Doc<'_>) -> String {
 /// A hash of what [`text`] names of a pipeline, so that a row has one text; 0 without a pipeline. The plan's shape has
 /// only the filter and the sort at the beginning.
 pub(super) fn stages_hash(command: Doc<'_>) -> u32 {
+    // Clients choose the names. The rows live as long as the process, and so do the keys.
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let Value::Array(pipeline) = command.get("pipeline") else { return 0 };
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = KEYS.build_hasher();
     stage_names(pipeline).take(STAGES_MAX).for_each(|name| name.hash(&mut hasher));
     stage_names(pipeline).nth(STAGES_MAX).is_some().hash(&mut hasher);
     (hasher.finish() as u32).max(1)
