@@ -7,8 +7,9 @@
 //!
 //! Two others use the queue. A message that is still to be read ([`Budget::wait_for_turn`]) holds nothing and has no
 //! deadline of its request yet. Messages are served in the order of arrival in their pool; small ones pass. One that
-//! would take a large part of all memory also waits for the requests in the queue, because these may need more than
-//! what large messages leave. The engine's background work ([`crate::Work`]) waits behind one request.
+//! would take a large part of all memory joins the queue of requests, too, once it is the first of its pool: requests
+//! before it may need more than what large messages leave, and those behind it must not take what it waits for. The
+//! engine's background work ([`crate::Work`]) waits behind one request.
 //!
 //! A wait fails after [`STALL_MAX`] in which no memory was released, and after [`WAIT_MAX`] in any case.
 
@@ -54,11 +55,25 @@ impl Line {
         self.next
     }
 
-    /// Returns true if it is the turn of a message: of one that waits, or, without a number, of one that arrives.
-    fn is_turn(&self, number: Option<u64>, pool: Pool, is_large: bool) -> bool {
-        let first = self.messages.iter().find(|(_, other)| *other == pool).map(|(first, _)| *first);
-        let is_first = first.is_none() || first == number;
-        is_first && (!is_large || self.waiting.is_empty())
+    /// Returns true if a message that arrives need not wait for others.
+    fn is_free(&self, pool: Pool, is_large: bool) -> bool {
+        self.messages.iter().all(|(_, other)| *other != pool)
+            && (!is_large || self.waiting.is_empty())
+    }
+
+    /// Returns true if it is the turn of a waiting message. A large one joins the requests when it is the first of its
+    /// pool and that pool has capacity: they do not wait for a pool that others of them do not need.
+    fn is_turn(&mut self, number: u64, pool: Pool, large_fits: Option<bool>) -> bool {
+        let first = self.messages.iter().find(|(_, other)| *other == pool);
+        if first.is_none_or(|(first, _)| *first != number) {
+            return false;
+        }
+        let Some(fits) = large_fits else { return true };
+        let joined = self.waiting.iter().any(|(other, _)| *other == number);
+        if fits && !joined {
+            self.waiting.push_back((number, Instant::now()));
+        }
+        fits && self.is_first(number)
     }
 
     /// Adds background work behind the first request that waits, so that requests and work take turns.
@@ -162,10 +177,12 @@ impl Budget {
             if freed != self.freed_count() {
                 (moved, freed) = (now, self.freed_count());
             }
-            // Only this request holds memory of the pool, so no other one can release any; background work can.
+            // Only this request holds memory of the pool, and no other work can release any.
             let alone = eldest.is_some()
                 && self.pool(who.pool).used <= who.own
-                && self.pool(Pool::Compactions).used == 0;
+                && [Pool::Compactions, Pool::Requests]
+                    .iter()
+                    .all(|pool| self.pool(*pool).used == 0);
             let told = who.go_on.as_mut().is_some_and(|go_on| !go_on());
             if alone || told || now >= until || now - moved >= STALL_MAX {
                 break false;
@@ -198,7 +215,7 @@ impl Budget {
         }
         let is_large = bytes > self.demand_max() / LARGE_PART;
         let mut line = self.queue.lock();
-        if line.is_turn(None, pool, is_large) && ask() {
+        if line.is_free(pool, is_large) && ask() {
             return true;
         }
         self.note_waited(pool);
@@ -207,7 +224,10 @@ impl Budget {
         let begun = Instant::now();
         let (mut moved, mut freed) = (begun, self.freed_count());
         let served = loop {
-            if (passes || line.is_turn(number, pool, is_large)) && ask() {
+            let used = self.pool(pool).used;
+            let fits =
+                is_large.then(|| used == 0 || used.saturating_add(bytes) <= self.limit(pool));
+            if number.is_none_or(|number| line.is_turn(number, pool, fits)) && ask() {
                 break true;
             }
             let now = Instant::now();
@@ -374,6 +394,62 @@ mod tests {
         assert!(late.is_none(), "it would take what the request waits for");
         drop((medium, held.pop()));
         assert!(request.join().unwrap().is_some());
+    }
+
+    #[test]
+    fn requests_that_come_later_do_not_overtake_a_large_message() {
+        let budget = Budget::new(100 * MIB);
+        let held = budget.try_charge(Pool::Evaluation, 25 * MIB).unwrap();
+        let first = ask(&budget, 20 * MIB);
+        until(|| waiting(&budget) == 1);
+        let message = std::thread::spawn({
+            let (budget, wait) = (Arc::clone(&budget), Duration::from_secs(10));
+            move || budget.charge_within(Pool::Requests, 20 * MIB, wait, &mut || true)
+        });
+        until(|| waiting(&budget) == 2);
+        let later = [ask(&budget, 20 * MIB), ask(&budget, 20 * MIB)];
+        until(|| waiting(&budget) == 4);
+        drop(held);
+        let first = first.join().unwrap().unwrap();
+        // Some requests wait all the time.
+        let message = message.join().unwrap().expect("it was before them");
+        assert_eq!((message.bytes(), waiting(&budget)), (20 * MIB, 2));
+        drop((first, message));
+        for request in later {
+            assert!(request.join().unwrap().is_some());
+        }
+        assert_eq!((budget.demand(), budget.has_waiting()), (0, false));
+    }
+
+    #[test]
+    fn requests_do_not_wait_for_a_message_whose_pool_is_full() {
+        let budget = Budget::new(100 * MIB);
+        let full = budget.try_charge(Pool::Requests, 20 * MIB).unwrap();
+        let message = std::thread::spawn({
+            let (budget, wait) = (Arc::clone(&budget), Duration::from_secs(60));
+            move || budget.charge_within(Pool::Requests, 20 * MIB, wait, &mut || true)
+        });
+        until(|| budget.has_waiting());
+        assert!(ask(&budget, 10 * MIB).join().unwrap().is_some());
+        drop(full);
+        assert!(message.join().unwrap().is_some());
+    }
+
+    #[test]
+    fn one_that_holds_memory_waits_for_messages_of_others() {
+        let budget = Budget::new(100 * MIB);
+        let message = budget.try_charge(Pool::Requests, budget.demand_max() - 10 * MIB).unwrap();
+        let request = std::thread::spawn({
+            let budget = Arc::clone(&budget);
+            move || {
+                let mut charge = Charge::empty(&budget, Pool::Evaluation);
+                assert!(charge.grow_in_line(5 * MIB, None));
+                charge.grow_in_line(20 * MIB, None)
+            }
+        });
+        until(|| waiting(&budget) == 1 || request.is_finished());
+        drop(message);
+        assert!(request.join().unwrap());
     }
 
     #[test]

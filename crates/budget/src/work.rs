@@ -5,7 +5,10 @@
 //! time count from its last step ([`Work::step`]).
 
 use std::{
-    sync::{Arc, atomic::Ordering::SeqCst},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     time::{Duration, Instant},
 };
 
@@ -21,12 +24,15 @@ const STALL_MAX: Duration = Duration::from_secs(1);
 pub struct Work {
     budget: Arc<Budget>,
     charge: Charge,
+    stops: Arc<AtomicBool>,
 }
 
 impl Work {
-    /// Work that holds nothing yet.
-    pub fn new(budget: &Arc<Budget>) -> Work {
-        Work { budget: Arc::clone(budget), charge: Charge::empty(budget, Pool::Compactions) }
+    /// Work that holds nothing yet. It does not wait once `stops` is true: the engine is being closed, and the work
+    /// ends by itself.
+    pub fn new(budget: &Arc<Budget>, stops: &Arc<AtomicBool>) -> Work {
+        let charge = Charge::empty(budget, Pool::Compactions);
+        Work { budget: Arc::clone(budget), charge, stops: Arc::clone(stops) }
     }
 
     /// Charges up to `bytes` in total. If `waits`, waits for capacity first, as long as requests release memory, 10 s
@@ -68,7 +74,8 @@ impl Work {
             if others || freed != budget.freed_count() {
                 (moved, freed) = (now, budget.freed_count());
             }
-            if now - moved >= STALL_MAX || now - begun >= WAIT_MAX {
+            let late = now - moved >= STALL_MAX || now - begun >= WAIT_MAX;
+            if late || self.stops.load(SeqCst) {
                 break false;
             }
             budget.freed.wait_for(&mut line, LOOK_AROUND);
@@ -92,6 +99,37 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    fn new(budget: &Arc<Budget>) -> Work {
+        Work::new(budget, &Arc::default())
+    }
+
+    #[test]
+    fn it_does_not_wait_while_the_engine_is_closed() {
+        let budget = Budget::new(256 * MIB);
+        let _held = budget.try_charge(Pool::Evaluation, 70 * MIB).unwrap();
+        let mut other = new(&budget);
+        other.cover(60 * MIB, false);
+        let stops = Arc::new(AtomicBool::new(false));
+        let waits = std::thread::spawn({
+            let (budget, stops) = (Arc::clone(&budget), Arc::clone(&stops));
+            move || {
+                let mut work = Work::new(&budget, &stops);
+                work.cover(130 * MIB, true);
+                work.charge.bytes()
+            }
+        });
+        while !budget.has_waiting() {
+            std::thread::yield_now();
+        }
+        stops.store(true, SeqCst);
+        let begun = Instant::now();
+        assert_eq!(waits.join().unwrap(), 130 * MIB);
+        assert!(
+            begun.elapsed() < WAIT_MAX / 2,
+            "the other one holds memory, which counts as progress"
+        );
+    }
+
     #[test]
     fn it_waits_ahead_of_requests() {
         let budget = Budget::new(256 * MIB);
@@ -99,7 +137,7 @@ mod tests {
         let compaction = std::thread::spawn({
             let budget = Arc::clone(&budget);
             move || {
-                let mut work = Work::new(&budget);
+                let mut work = new(&budget);
                 work.cover(130 * MIB, true);
                 work
             }
@@ -122,7 +160,7 @@ mod tests {
     fn it_does_not_wait_for_a_request_that_may_wait_for_it() {
         let budget = Budget::new(256 * MIB);
         let _held = budget.try_charge(Pool::Requests, 70 * MIB).unwrap();
-        let mut work = Work::new(&budget);
+        let mut work = new(&budget);
         work.cover(130 * MIB, true);
         assert_eq!(budget.pool(Pool::Compactions).used, 130 * MIB);
         assert!(!budget.has_waiting());
@@ -136,7 +174,7 @@ mod tests {
         let budget = Budget::new(256 * MIB);
         let _held = budget.try_charge(Pool::Execution, 100 * MIB).unwrap();
         let _other = budget.try_charge(Pool::Evaluation, 70 * MIB).unwrap();
-        let mut work = Work::new(&budget);
+        let mut work = new(&budget);
         work.cover(30 * MIB, false);
         work.cover(20 * MIB, true);
         assert_eq!(budget.pool(Pool::Compactions).used, 30 * MIB);
@@ -144,6 +182,6 @@ mod tests {
         assert_eq!(budget.pool(Pool::Compactions).used, budget.demand_max() / 4 * 3);
         drop(work);
         assert_eq!(budget.pool(Pool::Compactions).used, 0);
-        Work::new(&Budget::unlimited()).cover(u64::MAX, true);
+        new(&Budget::unlimited()).cover(u64::MAX, true);
     }
 }

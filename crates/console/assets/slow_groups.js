@@ -30,14 +30,16 @@ const strings = (value) => (Array.isArray(value) ? value.map(String) : []);
 export function groups(reply) {
   const shapes = reply.get('shapes');
   return (Array.isArray(shapes) ? shapes : []).map((row) => {
-    const [ns, name, hash] = ['ns', 'operation', 'planCacheShapeHash'].map((field) => String(row.get(field) ?? ''));
+    const fields = ['ns', 'operation', 'planCacheShapeHash', 'stagesHash'];
+    const [ns, name, hash, stages] = fields.map((field) => String(row.get(field) ?? ''));
     const [count, docs, returned] = ['count', 'docsExamined', 'nReturned'].map((field) => number(row.get(field)));
     const totalUs = number(row.get('totalMicros'));
     return {
-      key: `${ns} ${name} ${hash}`,
+      key: `${ns} ${name} ${hash} ${stages}`,
       ns,
       name,
       hash,
+      stages,
       shapeText: String(row.get('shape') ?? ''),
       count,
       totalUs,
@@ -53,8 +55,8 @@ export function groups(reply) {
 }
 
 /** The path of a group with its slowest command. */
-export function pathOf({ ns, name, hash }) {
-  const values = { ns, operation: name, planCacheShapeHash: hash };
+export function pathOf({ ns, name, hash, stages }) {
+  const values = { ns, operation: name, planCacheShapeHash: hash, ...(stages && { stagesHash: stages }) };
   const pairs = Object.entries(values).map(([field, value]) => `${field}=${encodeURIComponent(value)}`);
   return `api/slow?${pairs.join('&')}`;
 }

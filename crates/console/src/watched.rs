@@ -61,24 +61,25 @@ pub(crate) fn disk(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     Ok(json_answer(StatusCode::OK, JsonWriter::file(|out| state.activity.write_disk(out))))
 }
 
-/// `GET /api/slow`: the slow operations since the start by shape; with `?ns=`, `operation=` and `planCacheShapeHash=`
-/// the slowest of one shape with its command. For those who may read the log, which has the same operations.
+/// `GET /api/slow`: the slow operations since the start by shape; with `?ns=`, `operation=`, `planCacheShapeHash=` and
+/// `stagesHash=` the slowest of one shape with its command. For those who may read the log, which has the same
+/// operations.
 pub(crate) fn slow(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     state.session(asked)?.may_read_log(&state.server)?;
     let Some(ns) = asked.parameter("ns")? else {
         return Ok(ok(&DocBuf::build(|out| state.server.write_slow_shapes(out))));
     };
     let operation = asked.parameter("operation")?.unwrap_or_default();
-    let hash = asked.parameter("planCacheShapeHash")?.unwrap_or_default();
-    let hash = match hash.as_str() {
-        "" => 0,
+    let hash = |name: &str| match asked.parameter(name)?.unwrap_or_default().as_str() {
+        "" => Ok(0),
         digits => u32::from_str_radix(digits, 16).map_err(|_| {
-            Refusal::bad_request("The parameter 'planCacheShapeHash' has eight hexadecimal digits")
-        })?,
+            Refusal::bad_request(format!("The parameter '{name}' has eight hexadecimal digits"))
+        }),
     };
+    let hashes = (hash("planCacheShapeHash")?, hash("stagesHash")?);
     let mut is_known = false;
     let body = DocBuf::build(|out| {
-        is_known = state.server.write_slow_shape((&ns, &operation, hash), out);
+        is_known = state.server.write_slow_shape((&ns, &operation), hashes, out);
     });
     if !is_known {
         let text = "There is no slow operation of this shape";

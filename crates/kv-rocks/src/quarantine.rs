@@ -46,6 +46,13 @@ impl Damaged {
         self.failures.fetch_add(1, Relaxed);
     }
 
+    /// Flushes and compactions wait for memory no more, because the database is about to be closed.
+    pub(crate) fn stop_waits(&self) {
+        if let Some(memory) = &self.work_memory {
+            memory.stop();
+        }
+    }
+
     /// Number of failed compactions.
     pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Relaxed)

@@ -33,6 +33,10 @@ const READ_COPIES: u64 = 2;
 pub trait WorkMemory: Send + Sync + fmt::Debug {
     /// Begins the account of a job.
     fn begin(&self) -> Box<dyn WorkCharge>;
+
+    /// The database is about to be closed: jobs that wait, and later ones, do not wait any more. RocksDB ends them at
+    /// their next step.
+    fn stop(&self);
 }
 
 /// The account of one job, which ends when it is dropped. It may be dropped late, when the thread's next job begins, if
@@ -129,6 +133,8 @@ mod tests {
         fn begin(&self) -> Box<dyn WorkCharge> {
             Box::new(Noted(Arc::clone(&self.0)))
         }
+
+        fn stop(&self) {}
     }
 
     impl WorkCharge for Noted {

@@ -3,7 +3,7 @@
 //! One document has all of them, at most one for each rule, so that it is replaced as a whole.
 
 use nagi_bson::{DocBuf, Value};
-use nagi_error::Result;
+use nagi_error::{Code, Result, bail};
 use nagi_store::Namespace;
 
 use crate::core::server::Server;
@@ -46,8 +46,12 @@ impl Server {
                 }
             });
         });
-        let kept = namespace()
-            .and_then(|namespace| persisted::replace(&self.store, &namespace, doc.as_doc()));
+        // The files may be copied while writes are blocked.
+        let writing = self.upkeep.fsync.begin_write();
+        let kept = namespace().and_then(|namespace| match writing {
+            Some(_) => persisted::replace(&self.store, &namespace, doc.as_doc()),
+            None => bail!(Code::LOCK_TIMEOUT, "writes are blocked by fsyncLock"),
+        });
         if let Err(error) = kept {
             log::warn!(target: "CONTROL", id = 8_200_376, error = error.message();
                 "The silences of alerts cannot be stored: they end with the server");

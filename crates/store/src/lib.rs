@@ -80,6 +80,7 @@ pub use store::change_log::{
 pub use store::commit::{
     CatalogChange, Change, ChangeLog, Client, EditKind, Joins, Replaced, Stamp, Statement, Written,
 };
+pub use store::conflict_waits::ConflictWaits;
 pub use store::near_records::NearRecords;
 pub use store::reader::{
     IndexCursor, RECORDS_AT_ONCE, Reader, RecordCursor, SharedReader, Snapshot,

@@ -123,6 +123,9 @@ test('slow operations are the shapes of the server', () => {
     [4, 800000, 200000, 300000, 100, 2],
   );
   assert.equal(slow.pathOf(found), 'api/slow?ns=shop.orders&operation=find&planCacheShapeHash=0000000A');
+  const [piped] = rows(shape({ stagesHash: '0000000B' }));
+  assert.equal(slow.pathOf(piped), `${slow.pathOf(found)}&stagesHash=0000000B`);
+  assert.notEqual(piped.key, found.key);
   assert.equal(slow.pathOf(rows(shape({ ns: 'a.b&c=%' }))[0]).split('&')[0], 'api/slow?ns=a.b%26c%3D%25');
   assert.deepEqual([insert.hash, insert.perReturned], ['', null]);
   assert.deepEqual(slow.groups(parse('{}')), []);

@@ -387,6 +387,7 @@ impl Db {
 
     /// Makes a running `compact` return early; for closing.
     pub(crate) fn stop_compacting(&self) {
+        self.damaged().stop_waits();
         // SAFETY: the database is open.
         unsafe { ffi::rocksdb_disable_manual_compaction(self.raw) }
     }
@@ -658,6 +659,7 @@ impl Db {
 
 impl Drop for Db {
     fn drop(&mut self) {
+        self.damaged().stop_waits();
         // SAFETY: snapshots, iterators and batches hold an `Arc<Db>`, so this is the last use.
         unsafe {
             ffi::rocksdb_cancel_all_background_work(self.raw, 1);

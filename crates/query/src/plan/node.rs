@@ -119,8 +119,11 @@ impl Plan {
     }
 
     /// Starts the plan of a whole request, and announces it, so that other clients can see what the request does.
+    /// The plan of a statement inside of another plan is not announced.
     pub(crate) fn start_top(&mut self, env: &Env<'_>) -> Box<dyn Source> {
-        env.interrupt().planned(&|out| self.root.summary(out));
+        if !env.is_nested() {
+            env.interrupt().planned(&|out| self.root.summary(out));
+        }
         let counted = env.interrupt().wants_stages();
         self.start_with(&Opener { counted, ..Opener::default() })
     }

@@ -97,6 +97,8 @@ pub struct Env<'c> {
     keys: Cell<u64>,
     docs: Cell<u64>,
     explaining: Cell<bool>,
+    /// A stage of the request's plan runs a statement of its own.
+    nested: Cell<bool>,
     system: System,
     settings: Option<Arc<QuerySettings>>,
     noted: Noted,
@@ -116,6 +118,7 @@ impl<'c> Env<'c> {
             keys: Cell::new(0),
             docs: Cell::new(0),
             explaining: Cell::new(false),
+            nested: Cell::new(false),
             system: System::default(),
             settings: None,
             noted: Noted::default(),
@@ -175,6 +178,18 @@ impl<'c> Env<'c> {
 
     pub(crate) fn is_explaining(&self) -> bool {
         self.explaining.get()
+    }
+
+    /// Runs a statement inside of the request's plan: its own plan is not announced as that of the request.
+    pub(crate) fn nested<T>(&self, statement: impl FnOnce() -> T) -> T {
+        let before = self.nested.replace(true);
+        let done = statement();
+        self.nested.set(before);
+        done
+    }
+
+    pub(crate) fn is_nested(&self) -> bool {
+        self.nested.get()
     }
 
     /// Counts a step that examines no entry: a document that a stage holds, or an element of an array. Fails if the

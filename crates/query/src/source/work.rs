@@ -66,15 +66,15 @@ impl Env<'_> {
         self.noted().stages.take()
     }
 
-    /// Adds one attempt of a transaction.
-    pub(crate) fn note_attempt(&self, is_again: bool, keys: KeysWritten) {
-        if is_again {
+    /// Adds one attempt of a transaction. `conflicted`: it has to be repeated, because another write came first.
+    pub(crate) fn note_attempt(&self, conflicted: bool, keys: KeysWritten) {
+        if conflicted {
             self.interrupt().yielded(true);
         }
         self.noted().change(|work| {
             work.transactions += 1;
-            work.write_conflicts += u64::from(is_again);
-            work.yields += u64::from(is_again);
+            work.write_conflicts += u64::from(conflicted);
+            work.yields += u64::from(conflicted);
             // The writes of an attempt that is repeated do not count.
             work.keys_inserted += keys.inserted;
             work.keys_deleted += keys.deleted;

@@ -365,7 +365,8 @@ impl Merge {
             let_vars: if self.matched == Matched::Pipeline { lets.as_doc() } else { Doc::EMPTY },
             ..UpdateStatement::new(filter.as_doc(), change)
         };
-        let done = update(cx.store, &self.into, &statement, Durability::Buffered, cx.env)?;
+        let run = || update(cx.store, &self.into, &statement, Durability::Buffered, cx.env);
+        let done = cx.env.nested(run)?;
         if done.matched > 0 || done.upserted.is_some() {
             return Ok(());
         }

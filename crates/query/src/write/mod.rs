@@ -281,18 +281,25 @@ fn with_txn<T>(
 ) -> Result<T> {
     let check = || env.interrupt().check();
     let options = how.options(&check);
-    let mut attempts = 0;
+    // A conflict counts when it happens, because the next attempt may wait long for the record, and in a store
+    // transaction the caller makes that attempt. Only a conflict of the commit is not seen before the next attempt.
+    let mut is_open = false;
     let mut keys = KeysWritten::default();
     let done = store.write(options, &mut |txn| {
-        if attempts > 0 {
+        if is_open {
             env.note_attempt(true, KeysWritten::default());
         }
-        attempts += 1;
         let done = f(txn);
         keys = txn.keys_written();
+        is_open = !matches!(&done, Err(error) if error.code() == Code::WRITE_CONFLICT);
+        if !is_open {
+            env.note_attempt(true, KeysWritten::default());
+        }
         done
     });
-    env.note_attempt(false, if done.is_ok() { keys } else { KeysWritten::default() });
+    if is_open {
+        env.note_attempt(false, if done.is_ok() { keys } else { KeysWritten::default() });
+    }
     done.map(|written| written.value)
 }
 

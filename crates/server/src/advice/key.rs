@@ -89,10 +89,37 @@ impl<'d> Found<'d> {
                 ("$or", Value::Array(parts)) if prefix.is_empty() => {
                     self.branches.extend(parts.iter().filter_map(|part| part.as_doc()));
                 }
+                ("$expr", Value::Doc(expression)) if prefix.is_empty() => {
+                    self.add_expression(expression);
+                }
                 ("$text", _) => self.special = Some("text"),
                 (name, _) if name.starts_with('$') => {}
                 (name, value) => self.add_field(&format!("{prefix}{name}"), value),
             }
+        }
+    }
+
+    /// Adds the comparisons of paths with constants, which the planner takes from an expression, too.
+    fn add_expression(&mut self, expression: Doc<'d>) {
+        let Some(operator) = expression.first() else { return };
+        let Value::Array(operands) = operator.value() else { return };
+        if operator.name() == "$and" {
+            let parts = operands.iter().filter_map(|part| part.as_doc());
+            return parts.for_each(|part| self.add_expression(part));
+        }
+        let mut both = operands.iter();
+        let (Some(one), Some(other), None) = (both.next(), both.next(), both.next()) else {
+            return;
+        };
+        let path = match (path_of(one), path_of(other)) {
+            (Some(path), None) if is_constant(other) => path,
+            (None, Some(path)) if is_constant(one) => path,
+            _ => return,
+        };
+        match operator.name() {
+            "$eq" => add(&mut self.equal, path),
+            "$gt" | "$gte" | "$lt" | "$lte" => add(&mut self.range, path),
+            _ => {}
         }
     }
 
@@ -145,6 +172,21 @@ impl<'d> Found<'d> {
         }
         rest.truncate(FIELDS_MAX - equal.len());
         (!equal.is_empty() || !rest.is_empty()).then_some(Key { equal, rest })
+    }
+}
+
+/// The path of `"$a.b"`.
+fn path_of(operand: Value<'_>) -> Option<&str> {
+    let path = operand.as_str()?.strip_prefix('$')?;
+    is_path(path).then_some(path)
+}
+
+fn is_constant(operand: Value<'_>) -> bool {
+    match operand {
+        Value::String(text) => !text.starts_with('$'),
+        Value::Doc(doc) => doc.first().is_some_and(|first| first.name() == "$literal"),
+        Value::Array(_) => false,
+        _ => true,
     }
 }
 
@@ -201,6 +243,16 @@ mod tests {
             ("{a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1}", "{h: 1}", "[a,b,c,d,e,f] "),
             ("{a: 1, 'b..c': 1, '': 1, 'd.$x': 1}", "{}", "[a] "),
             ("{b: 1, '2': 1}", "{}", "[b,2] "),
+            ("{$expr: {$eq: ['$b', 5]}}", "{}", "[b] "),
+            (
+                "{$expr: {$and: [{$eq: ['x', '$a.b']}, {$lt: ['$c', {$literal: 3}]}]}}",
+                "{}",
+                "[a.b] c:1",
+            ),
+            ("{a: 1, $expr: {$eq: ['$b', '$c']}}", "{}", "[a] "),
+            ("{a: 1, $expr: {$or: [{$eq: ['$b', 5]}]}}", "{}", "[a] "),
+            ("{a: 1, $expr: {$gt: [{$add: ['$b', 1]}, 5]}}", "{}", "[a] "),
+            ("{a: 1, $expr: {$eq: ['$$NOW', 5]}}", "{}", "[a] "),
         ] {
             assert_eq!(text(filter, sort), expected, "{filter} {sort}");
         }
@@ -213,7 +265,11 @@ mod tests {
             ("{$text: {$search: 'x'}}", "{}", "the filter needs a text index"),
             ("{p: {$near: [1, 2]}}", "{}", "the filter needs a geometry index (2dsphere)"),
             ("{}", "{}", "it has neither a filter nor a sort that an index could answer"),
-            ("{a: {$ne: 1}, $expr: {$gt: ['$a', 1]}}", "{}", "it has neither a filter nor a sort"),
+            (
+                "{a: {$ne: 1}, $expr: {$gt: ['$a', '$b']}}",
+                "{}",
+                "it has neither a filter nor a sort",
+            ),
             ("{$or: [{a: 1}, {b: {$ne: 1}}]}", "{}", "a branch of $or has no field"),
         ] {
             assert!(text(filter, sort).starts_with(expected), "{filter}: {}", text(filter, sort));

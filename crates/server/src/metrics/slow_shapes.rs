@@ -43,6 +43,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) name: &'a str,
     /// The hash of filter, sort and projection without values; 0 if no query was planned.
     pub(crate) shape: u32,
+    /// The hash of the names of a pipeline's stages, which `shape` does not have; 0 without a pipeline.
+    pub(crate) stages: u32,
     /// Returns the shape as text. Called for the first operation of a shape.
     pub(crate) text: &'a dyn Fn() -> String,
     /// The name that the client's application gave itself.
@@ -67,6 +69,7 @@ pub(crate) struct SlowShape {
     pub(crate) ns: String,
     pub(crate) name: String,
     pub(crate) shape: u32,
+    pub(crate) stages: u32,
     /// The query with `?` instead of values; empty for commands without one.
     pub(crate) text: String,
     pub(crate) count: u64,
@@ -97,9 +100,12 @@ impl Default for SlowShapes {
     }
 }
 
+/// Namespace, operation, shape and stages.
+type Key = (String, String, u32, u32);
+
 struct Rows {
     rows_max: usize,
-    by_shape: HashMap<(String, String, u32), SlowShape>,
+    by_shape: HashMap<Key, SlowShape>,
     /// Operations of shapes that have no row, or have lost it.
     left_out: u64,
 }
@@ -113,7 +119,7 @@ impl SlowShapes {
             rows.left_out += 1;
             return;
         }
-        let key = (seen.ns.to_owned(), seen.name.to_owned(), seen.shape);
+        let key = (seen.ns.to_owned(), seen.name.to_owned(), seen.shape, seen.stages);
         if !rows.by_shape.contains_key(&key) && !rows.admits(seen.micros) {
             rows.left_out += 1;
             return;
@@ -143,15 +149,20 @@ impl SlowShapes {
     }
 
     /// One of [`SlowShapes::all`].
-    pub(crate) fn find(&self, ns: &str, name: &str, shape: u32) -> Option<SlowShape> {
+    pub(crate) fn find(
+        &self,
+        ns: &str,
+        name: &str,
+        (shape, stages): (u32, u32),
+    ) -> Option<SlowShape> {
         let rows = if shape == 0 { &self.others } else { &self.planned };
-        rows.lock().by_shape.get(&(ns.to_owned(), name.to_owned(), shape)).cloned()
+        rows.lock().by_shape.get(&(ns.to_owned(), name.to_owned(), shape, stages)).cloned()
     }
 }
 
 fn sort(list: &mut [SlowShape]) {
     list.sort_by(|a, b| {
-        let key = |row: &SlowShape| (row.ns.clone(), row.name.clone(), row.shape);
+        let key = |row: &SlowShape| (row.ns.clone(), row.name.clone(), row.shape, row.stages);
         b.total_micros.cmp(&a.total_micros).then_with(|| key(a).cmp(&key(b)))
     });
 }
@@ -180,8 +191,8 @@ impl Rows {
 impl SlowShape {
     fn add(&mut self, seen: &Seen<'_>) {
         if self.count == 0 {
-            (self.ns, self.name, self.shape) =
-                (seen.ns.to_owned(), seen.name.to_owned(), seen.shape);
+            (self.ns, self.name) = (seen.ns.to_owned(), seen.name.to_owned());
+            (self.shape, self.stages) = (seen.shape, seen.stages);
             self.text = cut(&(seen.text)(), TEXT_BYTES_MAX).to_owned();
         }
         self.count += 1;
@@ -225,6 +236,7 @@ mod tests {
             ns: "db.c",
             name: "find",
             shape,
+            stages: 0,
             text: &|| format!("{{ a{shape}: ? }}"),
             app: "app",
             command: command.as_doc(),
@@ -256,9 +268,9 @@ mod tests {
             (&["COLLSCAN".into()][..], &["app".into()][..])
         );
         assert_eq!(list[1].text, "{ a1: ? }");
-        let found = shapes.find("db.c", "find", 2).unwrap();
+        let found = shapes.find("db.c", "find", (2, 0)).unwrap();
         assert_eq!((found.count, found.text.as_str()), (1, "{ a2: ? }"));
-        assert!(shapes.find("db.c", "find", 0).is_none());
+        assert!(shapes.find("db.c", "find", (0, 0)).is_none());
     }
 
     #[test]
@@ -277,6 +289,7 @@ mod tests {
                 ns: &format!("db.c{ns}"),
                 name: "insert",
                 shape: 0,
+                stages: 0,
                 text: &String::new,
                 app: "",
                 command: command.as_doc(),
@@ -302,6 +315,7 @@ mod tests {
                 ns,
                 name,
                 shape: 1,
+                stages: 0,
                 text: &String::new,
                 app: "",
                 command: command.as_doc(),

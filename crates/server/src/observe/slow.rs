@@ -136,7 +136,7 @@ pub(crate) fn observe(server: &Arc<Server>, finished: &Finished<'_>) {
 fn note_shape(server: &Server, finished: &Finished<'_>) {
     let Finished { op, done, micros, .. } = *finished;
     if finished.is_frame() {
-        return;
+        return note_frame(server, finished);
     }
     let own;
     let (ns, command) = match (finished.statement, &done.originating) {
@@ -162,6 +162,7 @@ fn note_shape(server: &Server, finished: &Finished<'_>) {
         ns: ns.as_str(),
         name,
         shape: done.query_hash,
+        stages: slow_shapes::stages_hash(body),
         text: &|| slow_shapes::text(name, body),
         app: client.as_ref().map_or("", |client| client.app_name.as_str()),
         command: command.as_doc(),
@@ -171,6 +172,28 @@ fn note_shape(server: &Server, finished: &Finished<'_>) {
         returned: counts.iter().flatten().sum(),
         sorts: done.has_sort_stage,
         plan: &plan,
+        at_ms: clock::wall_ms(),
+    });
+}
+
+/// Counts a command whose statements have rows of their own, under the namespace that its line of the log has: many
+/// fast statements make a slow command. What they examined is in no figure of it, as in the log.
+fn note_frame(server: &Server, finished: &Finished<'_>) {
+    let client = finished.op.client();
+    server.metrics.slow_shapes.note(&Seen {
+        ns: &format!("{}.$cmd", finished.request.db),
+        name: finished.request.body.first().map_or("", |first| first.name()),
+        shape: 0,
+        stages: 0,
+        text: &String::new,
+        app: client.as_ref().map_or("", |client| client.app_name.as_str()),
+        command: finished.op.command().as_doc(),
+        micros: finished.micros,
+        keys_examined: 0,
+        docs_examined: 0,
+        returned: 0,
+        sorts: false,
+        plan: "",
         at_ms: clock::wall_ms(),
     });
 }

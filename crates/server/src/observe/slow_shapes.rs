@@ -1,5 +1,8 @@
 //! The shapes of slow operations, for the interfaces of this process that show them.
 
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::LazyLock;
+
 use nagi_bson::{Array, Doc, DocWriter, Value};
 
 use crate::advice::Query;
@@ -11,8 +14,8 @@ const STAGES_MAX: usize = 12;
 
 impl Server {
     /// Writes `slowms`, `leftOut` (slow operations that are in no row) and `shapes`: the slow operations since the
-    /// start by namespace, operation and shape, those with the greatest total time first. At most 320 rows of less than
-    /// 4 KB; the commands are not among them.
+    /// start by namespace, operation, shape and stages, those with the greatest total time first. At most 320 rows of
+    /// less than 4 KB; the commands are not among them.
     pub fn write_slow_shapes(&self, out: &mut DocWriter<'_>) {
         let (list, left_out) = self.metrics.slow_shapes.all();
         out.put("slowms", self.settings.profile.slow_ms());
@@ -22,14 +25,15 @@ impl Server {
 
     /// Writes one of the rows of [`Server::write_slow_shapes`], with its slowest command as `example`, cut if it
     /// is longer than 4 KiB: absent if all were longer than 8 KiB, and if the log leaves out the data of clients
-    /// (`redactClientLogData`). Returns false if
-    /// there is no such row. `hash` is 0 for operations without a planned query.
+    /// (`redactClientLogData`). Returns false if there is no such row. `hashes` are `planCacheShapeHash` and
+    /// `stagesHash`, 0 for one that the row does not have.
     pub fn write_slow_shape(
         &self,
-        (ns, operation, hash): (&str, &str, u32),
+        (ns, operation): (&str, &str),
+        hashes: (u32, u32),
         out: &mut DocWriter<'_>,
     ) -> bool {
-        let Some(row) = self.metrics.slow_shapes.find(ns, operation, hash) else { return false };
+        let Some(row) = self.metrics.slow_shapes.find(ns, operation, hashes) else { return false };
         row.write(out);
         let redacts = self.settings.params.bool("redactClientLogData");
         out.put("redacted", redacts);
@@ -47,6 +51,9 @@ impl SlowShape {
         out.put("shape", self.text.as_str());
         if self.shape != 0 {
             out.put("planCacheShapeHash", format!("{:08X}", self.shape).as_str());
+        }
+        if self.stages != 0 {
+            out.put("stagesHash", format!("{:08X}", self.stages).as_str());
         }
         out.put("count", number(self.count));
         out.put("totalMicros", number(self.total_micros));
@@ -75,11 +82,24 @@ pub(super) fn text(name: &str, command: Doc<'_>) -> String {
     text
 }
 
+/// A hash of what [`text`] names of a pipeline, so that a row has one text; 0 without a pipeline. The plan's shape has
+/// only the filter and the sort at the beginning.
+pub(super) fn stages_hash(command: Doc<'_>) -> u32 {
+    // Clients choose the names. The rows live as long as the process, and so do the keys.
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let Value::Array(pipeline) = command.get("pipeline") else { return 0 };
+    let mut hasher = KEYS.build_hasher();
+    stage_names(pipeline).take(STAGES_MAX).for_each(|name| name.hash(&mut hasher));
+    stage_names(pipeline).nth(STAGES_MAX).is_some().hash(&mut hasher);
+    (hasher.finish() as u32).max(1)
+}
+
+fn stage_names(pipeline: Array<'_>) -> impl Iterator<Item = &str> {
+    pipeline.iter().map(|stage| stage.as_doc().and_then(|d| d.first()).map_or("?", |e| e.name()))
+}
+
 fn stages(pipeline: Array<'_>) -> String {
-    let names = pipeline.iter().map(|stage| match stage.as_doc().and_then(|stage| stage.first()) {
-        Some(first) => first.name().to_owned(),
-        None => "?".to_owned(),
-    });
+    let names = stage_names(pipeline).map(str::to_owned);
     let mut names: Vec<String> = names.take(STAGES_MAX + 1).collect();
     if names.len() > STAGES_MAX {
         names[STAGES_MAX] = "...".to_owned();

@@ -172,6 +172,55 @@ fn an_index_that_cannot_be_built_is_refused_alone() {
     assert!(other.get("measured").as_doc().is_some(), "{other}");
 }
 
+/// An index for one branch of `$or` is of no use without those for the others.
+#[test]
+fn the_branches_of_or_are_tried_together() {
+    let mut client = Client::new(&server());
+    let one = |n: i64| {
+        let (a, b) = (n % 300, n % 200);
+        format!("{{_id: {n}, a: {a}, b: {b}, e: {a}, x: [1, {n}], y: [2, {n}]}}")
+    };
+    let all: Vec<String> = (0..1200).map(one).collect();
+    ok(&mut client, "shop", &format!("{{insert: 'c', documents: [{}]}}", all.join(", ")));
+    ok(&mut client, "admin", "{profile: 0, slowms: 0}");
+    for n in 0..3 {
+        for filter in [
+            format!("{{$or: [{{a: {n}}}, {{b: {n}}}]}}"),
+            format!("{{e: {n}}}"),
+            format!("{{$or: [{{e: {n}}}, {{x: {n}, y: {n}}}]}}"),
+        ] {
+            ok(&mut client, "shop", &format!("{{find: 'c', filter: {filter}}}"));
+        }
+    }
+    let reply = advised(&mut client, "");
+    let texts = |name: &str| -> Vec<String> {
+        let advice = find(&reply, "createIndex", name).unwrap_or_else(|| panic!("{reply:?}"));
+        let text = |shape: &Doc<'_>| shape.get("shape").as_str().unwrap().to_owned();
+        docs(advice, "shapes").iter().map(text).collect()
+    };
+    assert_eq!(texts("a_1"), ["{ $or: [ { a: ? }, { b: ? } ] }"]);
+    assert_eq!(texts("b_1"), texts("a_1"));
+    // The index for its other branch cannot be built.
+    assert_eq!(texts("e_1"), ["{ e: ? }"]);
+    let left = docs(reply.as_doc(), "notAdvised");
+    let left: Vec<_> = left.iter().map(|row| row.get("shape").as_str().unwrap()).collect();
+    assert_eq!(left, ["{ $or: [ { e: ? }, { x: ?, y: ? } ] }"], "{reply:?}");
+}
+
+/// The planner takes comparisons with constants from an expression.
+#[test]
+fn an_expression_may_need_an_index() {
+    let mut client = Client::new(&server());
+    let all: Vec<String> = (0..1000).map(|n| format!("{{_id: {n}, b: {n}}}")).collect();
+    ok(&mut client, "shop", &format!("{{insert: 'c', documents: [{}]}}", all.join(", ")));
+    ok(&mut client, "admin", "{profile: 0, slowms: 0}");
+    ok(&mut client, "shop", "{find: 'c', filter: {$expr: {$eq: ['$b', 5]}}}");
+    let reply = advised(&mut client, "");
+    let advice = find(&reply, "createIndex", "b_1").unwrap_or_else(|| panic!("{reply:?}"));
+    let measured = advice.get("measured").as_doc().unwrap_or_else(|| panic!("{advice}"));
+    assert!(figure(measured, "examinedRatio") > 10.0, "{measured}");
+}
+
 /// A query whose client gives it little time must not take more when it is tried.
 #[test]
 fn an_example_is_tried_for_no_longer_than_its_client_waits() {

@@ -31,6 +31,7 @@ mod query_stats;
 mod quiesce;
 mod secrets;
 mod sessions;
+mod slow_rows;
 mod startup_log;
 mod stream_filters;
 mod tailable;

@@ -88,6 +88,11 @@ fn silences_of_alerts_last_beyond_a_restart() {
     let mut client = Client::new(&first);
     let count = client.run("local", doc! { "count": "nagi.alerts" }.as_doc());
     assert_eq!(count.get("n"), Value::Int32(1), "{count:?}");
+    // Files may be copied while writes are blocked.
+    client.run("admin", doc! { "fsync": 1, "lock": true }.as_doc());
+    first.keep_alert_silences(&silences[..1]);
+    assert_eq!(first.alert_silences(), silences);
+    client.run("admin", doc! { "fsyncUnlock": 1 }.as_doc());
     // A view of that name is somebody else's: there is nothing to read, and nothing is written.
     client.run("local", doc! { "drop": "nagi.alerts" }.as_doc());
     let view = doc! { "create": "nagi.alerts", "viewOn": "other", "pipeline": [] };

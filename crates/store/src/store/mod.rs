@@ -55,6 +55,7 @@
 pub(crate) mod cache_partition;
 pub(crate) mod change_log;
 pub(crate) mod commit;
+pub(crate) mod conflict_waits;
 pub(crate) mod contended;
 pub(crate) mod ddl;
 pub(crate) mod frozen;
@@ -399,8 +400,8 @@ impl Store {
             let value = bound.write(self, options, f)?;
             return Ok(Written { value, stamp: Stamp::Transaction(Arc::clone(bound)) });
         }
-        until_done(&options, |attempt, contended| {
-            let _turn = self.turn(contended.as_ref(), &options);
+        until_done(&options, self.client.conflict_waits(), |attempt, contended| {
+            let _turn = self.turn(contended.as_ref(), &options, self.client.conflict_waits());
             let mut txn = WriteTxn::begin(self, &options, attempt, contended.clone())?;
             let done = f(&mut txn);
             *contended = txn.contended();

@@ -209,7 +209,8 @@ pub(super) fn write(
             let side = |is_shown: &dyn Fn(&str) -> bool| {
                 trial.hypothesis.side(explained, is_shown, &env, &clock_ms)
             };
-            let sides = (side(&|_| false)?, side(&|name| name == trial.index)?);
+            let on_trial = |name: &str| trial.indexes.iter().any(|own| own == name);
+            let sides = (side(&|_| false)?, side(&on_trial)?);
             trial.sides = Some(sides);
             cx.on_trial = Some(OnTrial::Sampled(trial));
             return Ok(());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nagi_store::{Collection, Namespace};
 
 use super::Scope;
-use super::trial::{self, Measured, Outcome};
+use super::trial::{self, Outcome};
 use crate::advice::{Candidate, Key, Needed, Query, merge, needed, serves};
 use crate::core::command::prelude::*;
 use crate::metrics::slow_shapes::SlowShape;
@@ -160,18 +160,31 @@ fn advise_on(
     let shapes: Vec<Shape> = shapes.into_iter().map(|(shape, _)| shape).collect();
     let outcomes = trial::measure(cx, req, (ns, &candidates, &shapes), clock)?;
     // A shape with several branches is evidence for several indexes; its figures go with each.
+    let mut served = vec![false; shapes.len()];
+    let mut reasons: Vec<Option<String>> = vec![None; shapes.len()];
     for (candidate, outcome) in candidates.into_iter().zip(outcomes) {
-        let taken: Vec<Shape> = candidate.served.iter().map(|at| shapes[*at].clone()).collect();
-        match outcome.refusal() {
-            None => found.advice.push(Advice { ns: ns.clone(), candidate, shapes: taken, outcome }),
-            Some(reason) => {
-                let reason = format!("the index {} was tried: {reason}", candidate.name());
-                found.not_advised.extend(
-                    taken.into_iter().map(|shape| NotAdvised { shape, reason: reason.clone() }),
-                );
-            }
+        let refusal = outcome.refusal();
+        let uses = |at: &usize| match &outcome {
+            Outcome::Measured(measured) => measured.may_serve(*at),
+            Outcome::NotMeasured(_) | Outcome::Impossible(_) => true,
+        };
+        let (with, without): (Vec<usize>, Vec<usize>) =
+            candidate.served.iter().copied().partition(|at| refusal.is_none() && uses(at));
+        let reason = refusal.as_deref().unwrap_or("its plan did not use it");
+        for at in without {
+            let tried = || format!("the index {} was tried: {reason}", candidate.name());
+            reasons[at].get_or_insert_with(tried);
+        }
+        with.iter().for_each(|at| served[*at] = true);
+        if !with.is_empty() {
+            let taken = with.into_iter().map(|at| shapes[at].clone()).collect();
+            found.advice.push(Advice { ns: ns.clone(), candidate, shapes: taken, outcome });
         }
     }
+    let left = shapes.into_iter().zip(served).zip(reasons).filter(|((_, served), _)| !served);
+    found.not_advised.extend(
+        left.filter_map(|((shape, _), reason)| Some(NotAdvised { shape, reason: reason? })),
+    );
     Ok(())
 }
 
@@ -256,13 +269,29 @@ impl Advice {
             false => "",
         };
         let gain = match &self.outcome {
-            Outcome::Measured(Measured { ratio, .. }) => {
-                format!("; with the index they would examine {ratio:.0} times less")
-            }
+            Outcome::Measured(measured) => gain(measured.ratio, measured.avoids_sort()),
             Outcome::NotMeasured(_) | Outcome::Impossible(_) => String::new(),
         };
         format!("{count} slow operations took {seconds:.1} s; they {read}{sorted}{gain}")
     }
+}
+
+/// What an index gains that lets operations examine `ratio` times less.
+fn gain(ratio: f64, avoids_sort: bool) -> String {
+    match (ratio >= RATIO_MIN, avoids_sort) {
+        (true, true) => format!(
+            "; with the index they would examine {ratio:.0} times less and not sort in memory"
+        ),
+        (false, true) => "; with the index they would not sort in memory".to_owned(),
+        (_, false) => format!("; with the index they would examine {ratio:.0} times less"),
+    }
+}
+
+#[test]
+fn the_gain_of_a_sort_is_said_so() {
+    assert_eq!(gain(1.0, true), "; with the index they would not sort in memory");
+    assert!(gain(40.0, true).ends_with("examine 40 times less and not sort in memory"));
+    assert!(gain(40.0, false).ends_with("examine 40 times less"));
 }
 
 /// What operations read for what they returned or changed.

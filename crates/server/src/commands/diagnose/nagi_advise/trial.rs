@@ -1,7 +1,8 @@
 //! Tries the indexes that are to be advised, on a sample of their collection.
 //!
-//! All candidates of a collection are built on one sample, and one after another is shown to the planner. The
-//! examples of the slow operations are explained without the index and with it.
+//! All candidates of a collection are built on one sample, and one after another is shown to the planner, together with
+//! the indexes for the other branches of `$or`, which is of no use with one of them. The examples of the slow
+//! operations are explained without the index and with it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -86,6 +87,8 @@ pub(super) struct Measured {
     /// How many times less the operations examine.
     pub(super) ratio: f64,
     is_used: bool,
+    /// Shapes that were tried and do not use the index (positions in the caller's list).
+    unused_by: Vec<usize>,
 }
 
 impl Outcome {
@@ -99,8 +102,7 @@ impl Outcome {
         if !measured.is_used {
             return Some("no plan used it".to_owned());
         }
-        let avoids_sort = measured.present.sorts && !measured.with.sorts;
-        match measured.ratio < RATIO_MIN && !avoids_sort {
+        match measured.ratio < RATIO_MIN && !measured.avoids_sort() {
             true => {
                 Some(format!("the operations would examine only {:.1} times less", measured.ratio))
             }
@@ -110,6 +112,16 @@ impl Outcome {
 }
 
 impl Measured {
+    /// True if operations sort in memory without the index, and not with it.
+    pub(super) fn avoids_sort(&self) -> bool {
+        self.present.sorts && !self.with.sorts
+    }
+
+    /// False if the shape at this position of the caller's list was tried, and its plan is without the index.
+    pub(super) fn may_serve(&self, shape: usize) -> bool {
+        !self.unused_by.contains(&shape)
+    }
+
     pub(super) fn write(&self, out: &mut DocWriter<'_>) {
         out.extend(self.sample.as_doc());
         out.put("expectedSizeBytes", i64::try_from(self.expected_bytes).unwrap_or(i64::MAX));
@@ -146,7 +158,10 @@ pub(super) fn measure(
                     let refused = hypothesis.refused().iter().find(|(own, _)| *own == name);
                     outcomes.push(match refused {
                         Some((_, reason)) => Outcome::Impossible(reason.clone()),
-                        None => try_one(cx, req, (ns, candidate, shapes), &hypothesis, clock)?,
+                        None => {
+                            let tried = (ns, candidate, part, shapes);
+                            try_one(cx, req, tried, &hypothesis, clock)?
+                        }
                     });
                 }
             }
@@ -200,17 +215,23 @@ fn specification(candidate: &Candidate) -> DocBuf {
     })
 }
 
+/// The names of the indexes of `part` that the shape at `at` needs.
+fn needed_by(at: usize, part: &[Candidate]) -> Vec<String> {
+    part.iter().filter(|one| one.served.contains(&at)).map(Candidate::name).collect()
+}
+
 fn try_one(
     cx: &mut Context<'_>,
     req: &Request<'_>,
-    (ns, candidate, shapes): (&Namespace, &Candidate, &[Shape]),
+    (ns, candidate, part, shapes): (&Namespace, &Candidate, &[Candidate], &[Shape]),
     hypothesis: &Arc<Hypothesis>,
     clock: &Clock,
 ) -> Result<Outcome> {
     let name = candidate.name();
     let mut sums = Sums::default();
     let mut reason = "no operation of these shapes can be explained".to_owned();
-    for shape in candidate.served.iter().filter_map(|at| shapes.get(*at)).take(EXAMPLES_MAX) {
+    let served = candidate.served.iter().filter_map(|at| Some((*at, shapes.get(*at)?)));
+    for (at, shape) in served.take(EXAMPLES_MAX) {
         if let Some(over) = clock.over() {
             reason = over.to_owned();
             break;
@@ -220,8 +241,8 @@ fn try_one(
             reason = "operations that run JavaScript are not tried".to_owned();
             continue;
         }
-        let trial =
-            Sampled { hypothesis: Arc::clone(hypothesis), index: name.clone(), sides: None };
+        let indexes = needed_by(at, part);
+        let trial = Sampled { hypothesis: Arc::clone(hypothesis), indexes, sides: None };
         let command = query.command.as_doc();
         let own = u64::try_from(query.max_time_ms).ok().filter(|millis| *millis > 0);
         let most = own.map_or(EXAMPLE_TIME_MAX, Duration::from_millis).min(EXAMPLE_TIME_MAX);
@@ -229,7 +250,11 @@ fn try_one(
             clock.within(cx, most, |cx| try_on_sample(cx, (req, ns.database()), command, trial));
         match or_reason(cx, tried)? {
             Ok(Some((present, with))) => {
-                sums.is_used |= with.used.contains(&name);
+                if !with.used.contains(&name) {
+                    sums.unused_by.push(at);
+                    continue;
+                }
+                sums.is_used = true;
                 sums.add(shape.slow.count as f64, (&present.estimate, &with.estimate));
                 keep(&mut sums.plans.0, present.summary);
                 keep(&mut sums.plans.1, with.summary);
@@ -240,7 +265,7 @@ fn try_one(
     }
     let indexes = hypothesis.indexes()?;
     match indexes.into_iter().find(|index| index.name == name) {
-        Some(index) if sums.weight > 0.0 => {
+        Some(index) if sums.weight > 0.0 || !sums.unused_by.is_empty() => {
             let (present, with) = sums.means();
             Ok(Outcome::Measured(Measured {
                 sample: DocBuf::build(|out| hypothesis.sample().write(out)),
@@ -252,6 +277,7 @@ fn try_one(
                 present_plans: sums.plans.0,
                 with_plans: sums.plans.1,
                 is_used: sums.is_used,
+                unused_by: sums.unused_by,
             }))
         }
         _ => Ok(Outcome::NotMeasured(reason)),
@@ -272,6 +298,7 @@ struct Sums {
     with: Estimate,
     plans: (Vec<String>, Vec<String>),
     is_used: bool,
+    unused_by: Vec<usize>,
 }
 
 impl Sums {
@@ -286,10 +313,11 @@ impl Sums {
     }
 
     fn means(&self) -> (Estimate, Estimate) {
+        let weight = if self.weight > 0.0 { self.weight } else { 1.0 };
         let mean = |sum: &Estimate| Estimate {
-            returned: sum.returned / self.weight,
-            keys_examined: sum.keys_examined / self.weight,
-            docs_examined: sum.docs_examined / self.weight,
+            returned: sum.returned / weight,
+            keys_examined: sum.keys_examined / weight,
+            docs_examined: sum.docs_examined / weight,
             sorts: sum.sorts,
         };
         (mean(&self.present), mean(&self.with))
