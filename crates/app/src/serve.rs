@@ -200,7 +200,7 @@ fn serve_data(
         budget,
         zstd_level: options.compression.zstd_level.unwrap_or(StoreOptions::default().zstd_level),
         change_log: options.replica_set.as_ref().map(|_| Arc::new(Oplog::default()) as _),
-        keep_temporary: false,
+        ..StoreOptions::default()
     };
     let store = Store::open(engine, store_options).map_err(|error| match is_damage(&error) {
         true => not_opened(damaged(&error.message()), exit::UNRECOVERABLE),

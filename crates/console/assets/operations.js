@@ -76,13 +76,25 @@ export function nameOf(operation) {
   return operation.msg ? brief(operation.msg, 80) : (first ?? operation.op ?? operation.type ?? '');
 }
 
-/** What of an operation is done; of an idle session how long it is open, and when the server will end it. */
+/** What an operation waits for, or ''. */
+function waitsFor(operation) {
+  if (operation.waitingForLock) return 'waits for the lock of fsync';
+  if (operation.waitingForTransaction) return 'waits for a transaction of another client';
+  return operation.currentQueue ? 'waits for a ticket' : '';
+}
+
+/**
+ * What of an operation is done, or what it waits for; of an idle session how long it is open, and when the server will
+ * end it.
+ */
 export function progress(operation) {
   if (isIdleSession(operation)) {
     const { timeOpenMicros, expiryTime } = operation.transaction ?? {};
     const ends = Date.parse(expiryTime ?? '');
     return `open for ${micros(plain(timeOpenMicros))}${Number.isNaN(ends) ? '' : `, aborted at ${clock(ends)}`}`;
   }
+  const waits = waitsFor(operation);
+  if (waits) return waits;
   return operation.progress?.total ? `${operation.progress.done} of ${operation.progress.total}` : '';
 }
 
@@ -108,7 +120,7 @@ function operationTable(showOne, killOne) {
       { label: 'Namespace', value: (op) => op.ns ?? '', cls: 'name' },
       { label: 'Plan', value: (op) => op.planSummary ?? '', cls: 'name' },
       { label: 'Docs', value: (op) => plain(op.docsExamined) ?? null, number: true },
-      { label: 'Progress', value: progress },
+      { label: 'Progress', value: progress, cls: 'name' },
       { label: 'Client', value: (op) => op.client ?? '' },
       { label: 'Application', value: (op) => op.appName ?? '' },
       { label: 'User', value: users },

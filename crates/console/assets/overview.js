@@ -96,7 +96,11 @@ function overviewTiles(cx) {
     ],
     ['Reads take', () => averageText('reads'), () => quantileNote('reads')],
     ['Writes take', () => averageText('writes'), () => quantileNote('writes')],
-    ['Waiting', () => format.count(sum(['queue.readers', 'queue.writers'], live.value)), () => 'for a ticket'],
+    [
+      'Waiting',
+      () => format.count(sum(['queue.readers', 'queue.writers', 'queue.lock'], live.value)),
+      () => (live.value('queue.lock') > 0 ? 'for a ticket or the lock of fsync' : 'for a ticket'),
+    ],
     [
       'Connections',
       () => format.count(live.value('connections.current')),
@@ -196,7 +200,12 @@ function stallList(cx) {
       { label: 'Operations', value: (stall) => stall.operations, number: true },
       { label: 'Cause', value: causes, cls: 'prose', max: 600 },
     ],
-    { label: 'Stalls', key: (stall) => stall.fromMs, empty: "No stall since the server's start." },
+    {
+      label: 'Stalls',
+      key: (stall) => stall.fromMs,
+      empty: "No stall since the server's start.",
+      cls: 'stacked',
+    },
   );
   const draw = () => {
     if (document.hidden) return;

@@ -2,9 +2,15 @@
 import { command } from './api.js';
 import { brief, code, el, errorBox, facts, field, fill, pending, section, showError } from './dom.js';
 import { table } from './table.js';
+import * as contact from './contact.js';
 import { bytes, duration, plain, time } from './format.js';
 import { doctorPart } from './doctor.js';
 import { logTable, readLine } from './log.js';
+
+/** How long the server has been running; while it does not answer, as far as is known. */
+export function ran(startedMs, { lostMs, answeredMs }, nowMs = Date.now()) {
+  return duration((lostMs === null ? nowMs : (answeredMs ?? lostMs)) - startedMs);
+}
 
 /** A section that runs a command and shows its reply, or the error, in its place. */
 function part(cx, title, body, show) {
@@ -72,7 +78,7 @@ export function serverPage(cx) {
         ['Replica set', session.replicaSet ?? 'none'],
         ['Process', session.pid],
         ['Started', time(session.startedMs)],
-        ['Running for', duration(Date.now() - session.startedMs)],
+        ['Running for', ran(session.startedMs, contact.state())],
         ['Authorization', session.authorization ? 'on' : 'off'],
         ['Logged in as', session.user ? brief(`${session.user}@${session.db}`) : 'no user'],
       ]),

@@ -5,8 +5,8 @@ import { brief, button, el, fill, ROWS_MAX, scroller, setText } from './dom.js';
 /**
  * A table. Columns: `{label, value(item), text(item), node(item), number, sort, cls}`; `value` is what the column
  * sorts by, `text` what is shown (`value` if absent), `node` an element instead, made once per row. Options:
- * `label`, `key(item)` for rows that keep their elements, `sortBy` (index of a column), `descending`, `empty` (text
- * without rows), `rowClass(item)`.
+ * `label`, `cls` of the table (`stacked`: narrow windows show cells below each other), `key(item)` for rows that keep
+ * their elements, `sortBy` (index of a column), `descending`, `empty` (text without rows), `rowClass(item)`.
  *
  * Returns `{node, show(items), absent(text), clear(text)}`. At most ROWS_MAX rows are shown, with a note if there are
  * more. Before the first `show` the table says that it is loading, or the text of `absent`: only a reply tells that
@@ -25,7 +25,7 @@ export function table(columns, options) {
   const note = el('p', { class: 'hint', hidden: true });
   const grid = el(
     'table',
-    {},
+    { class: options.cls ?? null },
     el('caption', { class: 'unseen' }, options.label),
     el('thead', {}, el('tr', {}, heads)),
     body,
@@ -110,7 +110,10 @@ function sort(items, column, descending) {
 function newRow(columns, options) {
   let current;
   const cells = columns.map((column) =>
-    el('td', { class: [column.number ? 'number' : '', column.cls ?? ''].join(' ').trim() || null }),
+    el('td', {
+      class: [column.number ? 'number' : '', column.cls ?? ''].join(' ').trim() || null,
+      'data-label': options.cls === 'stacked' ? column.label : null,
+    }),
   );
   const node = el('tr', {}, cells);
   const made = columns.map(() => null);

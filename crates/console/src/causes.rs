@@ -1,5 +1,7 @@
 //! What may stop operations: rows with a figure and the value from which on it is a cause of a stall.
 
+use nagi_server::Blocked;
+
 use crate::figures::position;
 use crate::sample::{EVERY_MS, Sample};
 
@@ -18,6 +20,18 @@ enum Measure {
         running: usize,
         kind: &'static str,
     },
+    /// Number of operations that wait for this now, or have waited for it and ended meanwhile.
+    Blocked(Blocked),
+}
+
+/// What was seen between two samples, and during the stall.
+pub(crate) struct Seen<'a> {
+    pub(crate) before: &'a Sample,
+    pub(crate) now: &'a Sample,
+    /// How many jobs of a kind have ended during the stall.
+    pub(crate) ended: &'a dyn Fn(&str) -> usize,
+    /// How many operations waited, by [`Blocked`].
+    pub(crate) blocked: [u64; Blocked::COUNT],
 }
 
 /// A possible cause of a stall.
@@ -38,7 +52,21 @@ pub(crate) static CAUSES: &[Cause] = &[
         measure: Measure::Late,
         from: LATE_MS as f64,
         per: 1.0,
-        text: "the whole process did not run for {} ms: the machine was suspended, or its processors were taken",
+        text: "the process did not run for {} ms at least: the machine was suspended or its processors were taken",
+    },
+    Cause {
+        name: "lock",
+        measure: Measure::Blocked(Blocked::Lock),
+        from: 1.0,
+        per: 1.0,
+        text: "{} operations waited for the lock of fsync: db.fsyncUnlock() releases it",
+    },
+    Cause {
+        name: "transaction",
+        measure: Measure::Blocked(Blocked::Transaction),
+        from: 1.0,
+        per: 1.0,
+        text: "{} operations waited for documents that other clients' transactions had changed",
     },
     Cause {
         name: "throttle",
@@ -141,13 +169,8 @@ pub(crate) static CAUSES: &[Cause] = &[
 ];
 
 impl Cause {
-    /// `ended` tells how many jobs of a kind have ended during the stall.
-    pub(crate) fn measured(
-        &self,
-        before: &Sample,
-        now: &Sample,
-        ended: &dyn Fn(&str) -> usize,
-    ) -> f64 {
+    pub(crate) fn measured(&self, seen: &Seen<'_>) -> f64 {
+        let Seen { before, now, ended, blocked } = seen;
         let growth = |at: usize| now.values[at] - before.values[at];
         match self.measure {
             Measure::Growth(at) => growth(at),
@@ -156,6 +179,7 @@ impl Cause {
             Measure::Jobs { running, kind } => {
                 now.values[running].max(before.values[running]).max(ended(kind) as f64)
             }
+            Measure::Blocked(what) => blocked[what as usize] as f64,
         }
     }
 

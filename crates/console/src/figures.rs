@@ -83,10 +83,14 @@ figures! {
         "Connections since the start.";
     Counter "" "connections.rejected" "connections_rejected" Status("connections.rejected"),
         "Connections that were refused because there were too many.";
-    Gauge "" "queue.readers" "queued_operations" ("kind" = "read") Status("globalLock.currentQueue.readers"),
+    Gauge "" "queue.readers" "queued_operations" ("kind" = "read")
+        Status("queues.execution.read.normalPriority.queueLength"),
         "Requests that wait for a ticket.";
-    Gauge "" "queue.writers" "queued_operations" ("kind" = "write") Status("globalLock.currentQueue.writers"),
+    Gauge "" "queue.writers" "queued_operations" ("kind" = "write")
+        Status("queues.execution.write.normalPriority.queueLength"),
         "Requests that wait for a ticket.";
+    Gauge "" "queue.lock" "operations_waiting_for_lock" Status("nagi.waitingForLock"),
+        "Requests that wait for the lock of fsync.";
     Gauge "" "active.readers" "active_operations" ("kind" = "read") Status("globalLock.activeClients.readers"),
         "Requests that run.";
     Gauge "" "active.writers" "active_operations" ("kind" = "write") Status("globalLock.activeClients.writers"),

@@ -13,7 +13,7 @@ use crate::growth::COLLECTIONS_MAX;
 use crate::latencies::{self, Counts};
 use crate::machine::Reader;
 use crate::sample::{EVERY_MS, Sample, steady_ms};
-use crate::stalls::Watch;
+use crate::stalls::{BLOCKED_US, News, Watch};
 use crate::state::State;
 
 /// Runs until `stop` is dropped.
@@ -33,7 +33,9 @@ pub(crate) fn run(state: &State, stop: &Receiver<()>) {
         let sample = Arc::new(Sample { at_ms, steady_ms: steady_ms(), values, ended });
         let engine = state.server.engine_events_after(state.activity.newest());
         let long = state.server.long_operations_after(watch.newest());
-        let look = |before: &Arc<Sample>| watch.observe(before, &sample, &engine, &long);
+        let blocked = state.server.blocked_now(BLOCKED_US);
+        let news = News { events: &engine, long: &long, blocked };
+        let look = |before: &Arc<Sample>| watch.observe(before, &sample, &news);
         let stall = last.as_ref().and_then(look);
         state.history.add(&sample);
         last = Some(sample.clone());

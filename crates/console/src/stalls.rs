@@ -3,19 +3,30 @@
 //! An operation that takes long because of its own work is no stall, be it `validate`, a script or a read of a million
 //! documents: the server tells which ones waited ([`LongOperation::ran`]). Those that ran meanwhile may be what the
 //! others waited for, so a stall names them.
+//!
+//! What waits for another client, for a second or longer, is a stall that goes on: it is shown before anything ends.
+//! What is usual tells the minute before: in the second in which all that was frozen ends, nearly all were slow.
 
 use std::collections::VecDeque;
 
 use nagi_bson::DocWriter;
-use nagi_server::{EngineEvent, LongOperation};
+use nagi_server::{Blocked, BlockedNow, EngineEvent, LongOperation};
 
-use crate::causes::{CAUSES, LATE_MS};
+use crate::causes::{CAUSES, LATE_MS, Seen};
 use crate::sample::{EVERY_MS, Sample};
 
 /// The time of an operation of which no more is known than that it took long.
 const LONG_US: u64 = 98_304;
 /// Work of the engine explains a stall if it went on for so long of its time.
 const WORK_MS: i64 = 50;
+/// An operation that has been waiting for another client for so long is a stall although it has not ended.
+pub(crate) const BLOCKED_US: u64 = 1_000_000;
+/// The seconds before that tell what is usual.
+const USUAL_SECONDS: usize = 60;
+/// So many operations tell what is usual.
+const USUAL_LEAST: u64 = 20;
+/// A wait that is longer than the usual ones by this factor is not usual.
+const USUAL_FACTOR: u64 = 4;
 /// Limit of the finished work that is kept.
 const WORK_MAX: usize = 256;
 /// Limit of the operations that a stall names.
@@ -30,12 +41,51 @@ pub(crate) struct Stall {
     pub(crate) to_steady_ms: i64,
     /// The longest time of an operation that waited, or the time for which the process did not run.
     pub(crate) longest_us: u64,
-    /// How many operations waited.
+    /// How many operations waited: those that have ended, and those that wait now.
     pub(crate) operations: u64,
+    /// Those of them that have ended.
+    pub(crate) ended: u64,
     /// Rows of [`CAUSES`], and what was measured, the largest value of all seconds.
     pub(crate) causes: Vec<(usize, f64)>,
     /// The longest operations that ran meanwhile, the longest first.
     pub(crate) ran: Vec<LongOperation>,
+}
+
+/// What the server tells of the time between two samples.
+pub(crate) struct News<'a> {
+    /// The engine's events since the previous call.
+    pub(crate) events: &'a [EngineEvent],
+    /// The operations after the newest known one.
+    pub(crate) long: &'a [LongOperation],
+    /// Those that have been waiting for [`BLOCKED_US`] or longer, by [`Blocked`].
+    pub(crate) blocked: [BlockedNow; Blocked::COUNT],
+}
+
+impl News<'_> {
+    /// How many operations waited for what, and have ended or not.
+    fn blocked_counts(&self) -> [u64; Blocked::COUNT] {
+        let mut counts = self.blocked.map(|now| now.operations);
+        for what in self.long.iter().filter_map(|one| one.blocked) {
+            counts[what as usize] += 1;
+        }
+        counts
+    }
+}
+
+/// Operations of a second.
+#[derive(Debug, Default, Clone, Copy)]
+struct Second {
+    ended: u64,
+    /// Those that took long because they waited.
+    slow: u64,
+    longest_us: u64,
+}
+
+impl Second {
+    /// True if most operations take long.
+    fn is_slow(&self) -> bool {
+        self.slow * 2 > self.ended && self.ended > USUAL_LEAST
+    }
 }
 
 /// Finds stalls in samples that follow each other.
@@ -46,6 +96,8 @@ pub(crate) struct Watch {
     jobs: VecDeque<Job>,
     /// The newest operations that took long without waiting.
     ran: VecDeque<LongOperation>,
+    /// The newest seconds.
+    seconds: VecDeque<Second>,
     /// The number of the newest long operation that is known.
     newest: u64,
 }
@@ -85,26 +137,26 @@ impl Watch {
         self.newest
     }
 
-    /// Looks at the time between two samples; `events` are the engine's since the previous call, `long` the operations
-    /// after the newest known one. Returns the stall that began or grew.
+    /// Looks at the time between two samples. Returns the stall that began or grew.
     pub(crate) fn observe(
         &mut self,
         before: &Sample,
         now: &Sample,
-        events: &[EngineEvent],
-        long: &[LongOperation],
+        news: &News<'_>,
     ) -> Option<Stall> {
-        keep(&mut self.jobs, events.iter().map(Job::of));
-        keep(&mut self.ran, long.iter().filter(|one| one.ran()).cloned());
-        let (longest_us, slow) = self.waited(long);
+        keep(&mut self.jobs, news.events.iter().map(Job::of));
+        keep(&mut self.ran, news.long.iter().filter(|one| one.ran()).cloned());
+        let (longest_us, slow) = self.waited(news.long);
+        let usual = self.is_usual(Second { ended: now.ended.operations(), slow, longest_us });
+        let blocked: u64 = news.blocked.iter().map(|now| now.operations).sum();
+        let blocked_us = news.blocked.iter().map(|now| now.longest_us).max().unwrap_or(0);
+        let longest_us = longest_us.max(blocked_us);
         // The clock of dates may have been set.
         let late_ms = now.steady_ms - before.steady_ms - EVERY_MS;
         let late = late_ms >= LATE_MS;
         // While the process did not run, no operation could end: one that came then would have taken that long.
         let longest_us = if late { longest_us.max(late_ms as u64 * 1000) } else { longest_us };
-        // Where most operations take long, that is their usual time.
-        let usual = slow * 2 > now.ended.operations() && now.ended.operations() > 20;
-        if !late && (slow == 0 || usual) {
+        if !late && blocked == 0 && (slow == 0 || usual) {
             self.open = None;
             return None;
         }
@@ -115,12 +167,35 @@ impl Watch {
         stall.to_ms = now.at_ms;
         stall.to_steady_ms = now.steady_ms;
         stall.longest_us = stall.longest_us.max(longest_us);
-        stall.operations += slow;
+        stall.ended += slow;
+        stall.operations = stall.operations.max(stall.ended + blocked);
         let during: Vec<_> = self.jobs.iter().filter(|job| job.is_within(stall)).collect();
         let ended = |kind: &str| during.iter().filter(|job| job.kind == kind).count();
-        stall.explain(before, now, &ended);
+        let seen = Seen { before, now, ended: &ended, blocked: news.blocked_counts() };
+        stall.explain(&seen);
         stall.name(&self.ran);
         Some(stall.clone())
+    }
+
+    /// True if operations usually take as long as in this second, which then belongs to those that tell what is usual.
+    /// Where too few ended before, the second speaks for itself.
+    fn is_usual(&mut self, now: Second) -> bool {
+        let mut past = Second::default();
+        for second in &self.seconds {
+            past.ended += second.ended;
+            past.slow += second.slow;
+            past.longest_us = past.longest_us.max(second.longest_us);
+        }
+        if self.seconds.len() == USUAL_SECONDS {
+            self.seconds.pop_front();
+        }
+        self.seconds.push_back(now);
+        match past.ended > USUAL_LEAST {
+            true => {
+                past.is_slow() && now.longest_us <= past.longest_us.saturating_mul(USUAL_FACTOR)
+            }
+            false => now.is_slow(),
+        }
     }
 
     /// The longest time of those that waited, and how many did. What came and went between two calls counts as well.
@@ -143,9 +218,9 @@ fn keep<T>(list: &mut VecDeque<T>, more: impl Iterator<Item = T>) {
 
 impl Stall {
     /// Adds the causes that were measured in the newest second.
-    fn explain(&mut self, before: &Sample, now: &Sample, ended: &dyn Fn(&str) -> usize) {
+    fn explain(&mut self, seen: &Seen<'_>) {
         for (at, cause) in CAUSES.iter().enumerate() {
-            let measured = cause.measured(before, now, ended);
+            let measured = cause.measured(seen);
             // Also false if it is not known.
             if measured >= cause.from {
                 match self.causes.iter_mut().find(|(known, _)| *known == at) {
@@ -217,6 +292,7 @@ mod tests {
             is_command: false,
             micros,
             own_micros,
+            blocked: None,
         };
         (after + 1..).zip(times).map(one).collect()
     }
@@ -231,7 +307,11 @@ mod tests {
         let slow = now.ended.0[1].last().map_or(0, |(_, count)| *count);
         let times = vec![(262_144, 0); slow as usize];
         let long = long(watch.newest(), now.at_ms, &times);
-        watch.observe(before, now, events, &long)
+        watch.observe(before, now, &news(events, &long))
+    }
+
+    fn news<'a>(events: &'a [EngineEvent], long: &'a [LongOperation]) -> News<'a> {
+        News { events, long, blocked: <[BlockedNow; Blocked::COUNT]>::default() }
     }
 
     #[test]
@@ -263,6 +343,71 @@ mod tests {
         assert_eq!(look(&mut Watch::default(), &sample(0, 0, &[]), &usual, &[]), None);
     }
 
+    /// A second in which all operations of many clients end that were frozen.
+    #[test]
+    fn a_freeze_of_all_is_no_usual_time() {
+        let second = |at_ms: i64, fast: u64, slow: u64| {
+            let mut sample = sample(at_ms, slow, &[]);
+            sample.ended.0[1][0].1 = fast;
+            sample
+        };
+        let mut watch = Watch::default();
+        let mut before = second(0, 60, 0);
+        for at in 1..30 {
+            let now = second(at * 1000, 60, 0);
+            assert_eq!(look(&mut watch, &before, &now, &[]), None);
+            before = now;
+        }
+        let thawed = second(30_000, 0, 60);
+        let stall = look(&mut watch, &before, &thawed, &[]).unwrap();
+        assert_eq!((stall.operations, stall.longest_us), (60, 262_144));
+        // Where they go on to be slow, that is usual after a while.
+        let (mut last, mut before) = (Some(stall), thawed);
+        for at in 31..70 {
+            let now = second(at * 1000, 0, 60);
+            last = look(&mut watch, &before, &now, &[]);
+            before = now;
+        }
+        assert_eq!(last, None);
+        // Unless some take much longer than the others.
+        let longer = long(watch.newest(), 70_000, &[(2_000_000, 0)]);
+        let now = second(70_000, 0, 60);
+        assert!(watch.observe(&before, &now, &news(&[], &longer)).is_some());
+    }
+
+    /// Operations that wait for another client are one stall from the first second on, until the last has ended.
+    #[test]
+    fn what_waits_now_is_a_stall_that_grows() {
+        let mut watch = Watch::default();
+        let cpu = |at: i64| sample(at, 0, &[("host.stalled.cpu", at as f64 * 600.0)]);
+        let waiting = |operations: u64, longest_us: u64| {
+            let mut news = news(&[], &[]);
+            news.blocked[Blocked::Lock as usize] = BlockedNow { operations, longest_us };
+            news
+        };
+        let first = watch.observe(&cpu(9000), &cpu(10_000), &waiting(2, 1_500_000)).unwrap();
+        assert_eq!((first.from_ms, first.operations, first.longest_us), (8500, 2, 1_500_000));
+        let grown = watch.observe(&cpu(10_000), &cpu(11_000), &waiting(3, 2_500_000)).unwrap();
+        assert_eq!((grown.from_ms, grown.operations, grown.longest_us), (8500, 3, 2_500_000));
+        let mut ended = long(0, 11_900, &[(3_000_000, 0); 3]);
+        ended.iter_mut().for_each(|one| one.blocked = Some(Blocked::Lock));
+        let last = watch.observe(&cpu(11_000), &cpu(12_000), &news(&[], &ended)).unwrap();
+        assert_eq!((last.from_ms, last.operations, last.longest_us), (8500, 3, 3_000_000));
+        let names: Vec<_> = last.causes.iter().map(|(at, _)| CAUSES[*at].name).collect();
+        assert_eq!(names, ["lock", "processors"], "the first is what they waited for");
+        assert_eq!(last.causes[0].1, 3.0);
+        assert_eq!(watch.observe(&cpu(12_000), &cpu(13_000), &news(&[], &[])), None);
+    }
+
+    #[test]
+    fn a_transaction_of_another_client_is_a_cause() {
+        let mut list = long(0, 1900, &[(1_000_000, 0)]);
+        list[0].blocked = Some(Blocked::Transaction);
+        let (before, now) = (sample(1000, 0, &[]), sample(2000, 0, &[]));
+        let stall = Watch::default().observe(&before, &now, &news(&[], &list)).unwrap();
+        assert_eq!(CAUSES[stall.causes[0].0].name, "transaction");
+    }
+
     #[test]
     fn a_clock_that_is_set_is_no_stall() {
         let mut watch = Watch::default();
@@ -284,7 +429,7 @@ mod tests {
         command[0].is_command = true;
         for ran in [command, long(0, 2000, &[(4_000_000, 2_000_000), (300_000, 299_000)])] {
             let mut watch = Watch::default();
-            assert_eq!(watch.observe(&sample(1000, 0, &[]), &busy, &[], &ran), None);
+            assert_eq!(watch.observe(&sample(1000, 0, &[]), &busy, &news(&[], &ran)), None);
             assert_eq!(watch.newest(), ran.len() as u64);
         }
     }
@@ -304,10 +449,13 @@ mod tests {
         list[0].name = "aggregate";
         list[0].namespace = "shop.orders".to_owned();
         let before = long(0, 500, &[(400_000, 400_000)]);
-        assert_eq!(watch.observe(&sample(0, 0, &[]), &sample(1000, 0, &[]), &[], &before), None);
+        assert_eq!(
+            watch.observe(&sample(0, 0, &[]), &sample(1000, 0, &[]), &news(&[], &before)),
+            None
+        );
         list.iter_mut().for_each(|one| one.number += 1);
         let stall =
-            watch.observe(&sample(1000, 0, &[]), &sample(2000, 0, &[]), &[], &list).unwrap();
+            watch.observe(&sample(1000, 0, &[]), &sample(2000, 0, &[]), &news(&[], &list)).unwrap();
         assert_eq!((stall.operations, stall.longest_us), (1, 200_000));
         let text = nagi_bson::DocBuf::build(|out| stall.write(out));
         let causes = text.as_doc().get("causes").as_array().unwrap();
@@ -329,7 +477,7 @@ mod tests {
         let mut watch = Watch::default();
         let late = long(7, 2000, &[(300_000, 300_000)]);
         let stall =
-            watch.observe(&sample(1000, 0, &[]), &sample(2000, 0, &[]), &[], &late).unwrap();
+            watch.observe(&sample(1000, 0, &[]), &sample(2000, 0, &[]), &news(&[], &late)).unwrap();
         assert_eq!((stall.operations, stall.longest_us), (7, LONG_US));
     }
 

@@ -295,6 +295,7 @@ fn copy(error: &Error) -> Error {
         Error::MemoryFull => Error::MemoryFull,
         Error::NoMemory => Error::NoMemory,
         Error::Undetermined => Error::Undetermined,
+        Error::TakenOver => Error::TakenOver,
         Error::Corrupt(what) => Error::Corrupt(what.clone()),
         Error::Io(error) => Error::other(error.to_string()),
     }

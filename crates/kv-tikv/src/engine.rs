@@ -11,8 +11,8 @@ use std::{
 };
 
 use nagi_kv::{
-    Capabilities, Clock, CommitStamp, Cursor, Engine, Error, Limits, Maintenance, Next, Read,
-    Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, overlay::Overlay,
+    Capabilities, Clock, CommitStamp, Cursor, Engine, Error, KeyRange, Limits, Maintenance, Next,
+    Read, Result, Scratch, Snapshot, Space, Tuning, Txn, TxnOptions, Watch, overlay::Overlay,
 };
 use nagi_kv_disk::scratch::ScratchFile;
 
@@ -63,9 +63,12 @@ impl Tikv {
         Ok(View::new(&self.core, self.core.client.timestamp()?))
     }
 
-    /// Removes the stored keys of a range, in transactions of bounded size.
-    fn remove(&self, (mut from, to): Range) -> Result<()> {
+    /// Removes the stored keys of a range, in transactions of bounded size. Returns false if `watch` cancelled it.
+    fn remove(&self, (mut from, to): Range, watch: &mut Watch<'_>) -> Result<bool> {
         while from < to {
+            if !watch(0, 0) {
+                return Ok(false);
+            }
             let begun = self.core.client.begin()?;
             let bounds = self.core.client.bounds(&from, false)?;
             let end = bounds.end.filter(|end| *end < to);
@@ -83,7 +86,7 @@ impl Tikv {
                 self.core.client.commit(begun, changes)?;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The bytes of the first entries of a range, and where the rest begins, if there is one.
@@ -242,9 +245,15 @@ impl Maintenance for Tikv {
 
     /// Takes time in proportion to the number of keys: see `Capabilities::drops_at_once`.
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
+        let range = KeyRange { space, start, end, live_count: None };
+        self.drop_range_watched(range, &mut |_, _| true).map(drop)
+    }
+
+    fn drop_range_watched(&self, range: KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
+        let KeyRange { space, start, end, .. } = range;
         // Pieces last: a head without its pieces would be damage.
-        self.remove(self.core.layout.heads(space, start, end))?;
-        self.remove(self.core.layout.pieces(space, start, end))
+        Ok(self.remove(self.core.layout.heads(space, start, end), watch)?
+            && self.remove(self.core.layout.pieces(space, start, end), watch)?)
     }
 
     fn flush(&self) -> Result<()> {

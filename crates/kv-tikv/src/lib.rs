@@ -14,8 +14,8 @@
 //! - `client`: the only user of the client's API: deadlines, repetitions; `error`: what its errors mean
 //! - `view`, `at`, `cursor`: snapshots; `txn`, `changes`: transactions
 //!
-//! What the contract asks and TiKV does not give is missing in `Capabilities`, and the store refuses the engine until
-//! it has other means (docs/scale-out.md). The reasons are in docs/decisions/095 and 096.
+//! What the contract asks and TiKV does not give is missing in `Capabilities`; what the store does instead is in
+//! docs/scale-out.md. The reasons are in docs/decisions/095 and 096.
 //!
 //! The engine does not know documents or collections.
 

@@ -1,7 +1,7 @@
 //! The promises of an engine beyond the contract, which hold because it lives in one process.
 //!
-//! The store relies on these promises. A distributed engine, to which other processes write as well, lacks most of
-//! them. This list says what depends on each promise, and so what needs another implementation for such an engine.
+//! A distributed engine, to which other processes write as well, lacks most of them. This list says what depends on
+//! each promise. What the store does without it is in docs/scale-out.md and decision 099.
 //!
 //! - `one_order`: exact stamps of snapshots, `Engine::advance`, cluster times (`nagi_store::commit::stamps`).
 //! - `adds_commute`: counts and sizes of a collection in one counter, since `Txn::add` never conflicts.

@@ -94,6 +94,17 @@ pub trait Maintenance: Send + Sync {
     /// may or may not see them). Durable on return.
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()>;
 
+    /// Like `drop_range`, for engines that remove the keys one by one (`Capabilities::drops_at_once`). `watch` is
+    /// called several times a second, and cancels the removal by returning false. Returns false if it was cancelled;
+    /// the keys that were removed stay removed.
+    fn drop_range_watched(&self, range: KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
+        if !watch(0, 0) {
+            return Ok(false);
+        }
+        self.drop_range(range.space, range.start, range.end)?;
+        Ok(true)
+    }
+
     /// Makes every commit that has returned durable.
     fn flush(&self) -> Result<()>;
 

@@ -22,6 +22,9 @@ pub enum Error {
     /// The outcome of the commit is unknown: it may or may not have taken effect. The caller has to read the keys
     /// it wrote, or repeat the write in a form that is correct in both cases.
     Undetermined,
+    /// Another process has taken over the data: this one may neither read nor write them any more. Nothing was
+    /// written.
+    TakenOver,
     /// The stored bytes differ from the written ones. Names the file or key.
     Corrupt(String),
     /// The operating system refused; the message names the operation.
@@ -46,6 +49,7 @@ impl fmt::Display for Error {
             }
             Error::NoMemory => f.write_str("no memory to read a large value"),
             Error::Undetermined => f.write_str("the outcome of the commit is unknown"),
+            Error::TakenOver => f.write_str("another node has taken over the data"),
             Error::Corrupt(what) => write!(f, "corruption: {what}"),
             Error::Io(error) => error.fmt(f),
         }

@@ -350,6 +350,11 @@ impl Maintenance for Faulty {
         self.inner.drop_range(space, start, end)
     }
 
+    fn drop_range_watched(&self, range: KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
+        self.faults.check(Point::Maintain)?;
+        self.inner.drop_range_watched(range, watch)
+    }
+
     fn flush(&self) -> Result<()> {
         self.faults.check(Point::Maintain)?;
         self.inner.flush()

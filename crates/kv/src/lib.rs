@@ -48,7 +48,7 @@ pub use conflict::{Claim, Claimer, Conflicts, KeyHash, Owner};
 pub use contract::{Cursor, Engine, Maintenance, Read, Snapshot, Tuning, Txn};
 pub use error::{Error, Result};
 pub use fault::{Faults, Faulty, Point};
-pub use memory::Memory;
+pub use memory::{Memory, minimal::Minimal};
 pub use scratch::Scratch;
 pub use types::{
     CachedSize, CommitStamp, Durability, KeyRange, Limits, LogKeys, Next, RangeSize, Savepoint,

@@ -5,6 +5,8 @@
 //!
 //! Cost: a get is one lock and one map search; a scan takes up to 64 entries per lock.
 
+pub(crate) mod minimal;
+
 use std::{collections::VecDeque, io, path::Path, sync::Arc};
 
 use crate::{

@@ -78,7 +78,7 @@ pub use logging::{
 };
 pub use message_memory::{FREE_BYTES, MessageCost, admit_message, message_cost};
 pub use metrics::latency::BOUNDS as LATENCY_BOUNDS_US;
-pub use metrics::long_operations::LongOperation;
+pub use metrics::long_operations::{Blocked, BlockedNow, LongOperation};
 pub use nagi_lang::time::Zone;
 pub use nagi_store::{DiskActivity, DiskSegment, EngineEvent};
 pub use networks::Networks;

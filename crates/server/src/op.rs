@@ -14,7 +14,7 @@ use std::time::Instant;
 use nagi_bson::{Doc, DocBuf};
 use nagi_error::{Code, Result};
 use nagi_percore::{PerCore, note_shared};
-use nagi_store::{Arrivals, Namespace};
+use nagi_store::{Arrivals, ConflictWaits, Namespace};
 use parking_lot::Mutex;
 
 use crate::clock;
@@ -22,6 +22,7 @@ use crate::fail_points::FailPoints;
 use crate::interruption::interruption;
 use crate::limits::{OP_COMMAND_BYTES_MAX, PEER_LOOK};
 use crate::metrics::locks::LockUse;
+use crate::metrics::long_operations::Blocked;
 use crate::names::UserName;
 use crate::printable::write_cut;
 use crate::session::SessionId;
@@ -61,6 +62,10 @@ pub(crate) struct Op {
     profiled: AtomicBool,
     examined: Examined,
     locked: Locked,
+    /// Waits of its connection for transactions of others; set at most once, not in background jobs.
+    conflict_waits: OnceLock<Arc<ConflictWaits>>,
+    /// The time of the waits of earlier requests.
+    conflict_micros_before: AtomicU64,
 }
 
 /// Work that a running operation has done so far, as its interrupt checks report it. The totals at its end are in
@@ -149,7 +154,8 @@ struct OpText {
     queued_since: Option<Instant>,
     /// Time that the request has spent waiting for tickets so far.
     queued_micros: u64,
-    waiting_for_lock: bool,
+    /// When its wait for the lock of `fsync` began.
+    lock_wait_since: Option<Instant>,
 }
 
 /// A copy of a running operation, for currentOp.
@@ -170,6 +176,8 @@ pub(crate) struct OpView {
     pub(crate) queued_micros: Option<u64>,
     /// It waits to write while the server is locked against writes.
     pub(crate) waiting_for_lock: bool,
+    /// It waits for a transaction that holds a record which it needs.
+    pub(crate) waiting_for_transaction: bool,
     pub(crate) keys_examined: u64,
     pub(crate) docs_examined: u64,
     pub(crate) yields: u64,
@@ -200,7 +208,7 @@ impl Op {
                 lsid: None,
                 queued_since: None,
                 queued_micros: 0,
-                waiting_for_lock: false,
+                lock_wait_since: None,
             }),
             description,
             connection_id,
@@ -215,6 +223,8 @@ impl Op {
             profiled: AtomicBool::new(false),
             examined: Examined::default(),
             locked: Locked::default(),
+            conflict_waits: OnceLock::new(),
+            conflict_micros_before: AtomicU64::new(0),
             held: Held::new(),
             sets_slices,
         })
@@ -252,6 +262,8 @@ impl Op {
         text.lsid = None;
         self.examined.reset();
         self.locked.reset();
+        let conflict_micros = self.conflict_waits.get().map_or(0, |waits| waits.ended_micros());
+        self.conflict_micros_before.store(conflict_micros, Ordering::Relaxed);
         text.queued_micros = 0;
         self.kill_code.store(0, Ordering::Relaxed);
         self.id.store(id, Ordering::Relaxed);
@@ -432,9 +444,36 @@ impl Op {
         }
     }
 
-    /// Records if it waits for the server to be unlocked for writes.
-    pub(crate) fn set_waiting_for_lock(&self, waits: bool) {
-        self.text.lock().waiting_for_lock = waits;
+    /// Records since when it waits for the server to be unlocked for writes; `None`: it does not.
+    pub(crate) fn set_waiting_for_lock(&self, since: Option<Instant>) {
+        self.text.lock().lock_wait_since = since;
+    }
+
+    pub(crate) fn set_conflict_waits(&self, waits: Arc<ConflictWaits>) {
+        // A connection has one client of the store: a second one is ignored.
+        let _ = self.conflict_waits.set(waits);
+    }
+
+    /// What its request waits for now, and for how long, in microseconds.
+    pub(crate) fn blocked(&self) -> Option<(Blocked, u64)> {
+        if self.id() == 0 {
+            return None;
+        }
+        let since = self.text.lock().lock_wait_since;
+        let lock = since.map(|since| (Blocked::Lock, clock::micros_since(since)));
+        let conflict = || self.conflict_waits.get().and_then(|waits| waits.present_micros());
+        lock.or_else(|| conflict().map(|micros| (Blocked::Transaction, micros)))
+    }
+
+    /// What its request has mostly waited for so far, and for how long, in microseconds.
+    pub(crate) fn was_blocked(&self) -> (Blocked, u64) {
+        let lock = self.locked.wait_micros.load(Ordering::Relaxed);
+        let all = self.conflict_waits.get().map_or(0, |waits| waits.ended_micros());
+        let conflict = all.saturating_sub(self.conflict_micros_before.load(Ordering::Relaxed));
+        match lock >= conflict {
+            true => (Blocked::Lock, lock),
+            false => (Blocked::Transaction, conflict),
+        }
     }
 
     /// Waits at the end of a capped collection until `until`. Returns true if there was an insert. A kill ends the
@@ -485,7 +524,11 @@ impl Op {
             started_ms: clock::wall_ms() - (clock::micros_since(text.started) / 1000) as i64,
             lsid: text.lsid,
             queued_micros: text.queued_since.map(clock::micros_since),
-            waiting_for_lock: text.waiting_for_lock,
+            waiting_for_lock: text.lock_wait_since.is_some(),
+            waiting_for_transaction: self
+                .conflict_waits
+                .get()
+                .is_some_and(|waits| waits.present_micros().is_some()),
             keys_examined: self.examined.keys.load(Ordering::Relaxed),
             docs_examined: self.examined.docs.load(Ordering::Relaxed),
             yields: self.examined.yields.load(Ordering::Relaxed),

@@ -33,6 +33,11 @@ pub(crate) fn engine(error: nagi_kv::Error) -> Error {
             UNDETERMINED,
             format!("{unknown}; retry it as a retryable write to find out"),
         ),
+        // Drivers turn to another node, and repeat there what can be repeated.
+        taken @ nagi_kv::Error::TakenOver => Error::new(
+            Code::SHUTDOWN_IN_PROGRESS,
+            format!("The server is in quiesce mode and will shut down: {taken}"),
+        ),
         nagi_kv::Error::Corrupt(what) => {
             Error::new(Code::DATA_CORRUPTION_DETECTED, format!("Data corruption detected: {what}"))
         }

@@ -9,6 +9,8 @@
 //!   Counters   ident                                     of the collection; of changes without a log entry
 //!   Catalog    kind (1 byte) | ident
 //!
+//! Over an engine to which several processes may write, counters have parts (`node/counters.rs`).
+//!
 //! See docs/format.md.
 
 /// A key prefix; assigned once, ascending, from 1.
@@ -35,6 +37,8 @@ pub(crate) enum CatalogKey {
     LogFirst = 7,
     /// What is known of all buckets, one byte; by the ident of their collection.
     BucketFacts = 8,
+    /// The node that owns the data, over an engine to which several processes may write; one key.
+    Lease = 9,
 }
 
 impl Ident {
@@ -42,6 +46,8 @@ impl Ident {
     pub(crate) const SESSIONS: Ident = Ident(u32::MAX - 1);
     /// The ident of the counter of changes that the log of a replica set does not have, in `Space::Counters`.
     pub(crate) const UNLOGGED: Ident = Ident(u32::MAX - 2);
+    /// The ident of the fences of nodes, in `Space::Counters`: see `node/mod.rs`.
+    pub(crate) const FENCES: Ident = Ident(u32::MAX - 3);
 
     pub(crate) fn bytes(self) -> [u8; 4] {
         self.0.to_be_bytes()

@@ -30,6 +30,7 @@ mod index;
 pub mod keystring;
 mod memory;
 mod namespace;
+mod node;
 mod open;
 mod pack;
 mod partition_boundary;
@@ -62,6 +63,7 @@ pub use nagi_kv::{
     CommitStamp, DiskActivity, DiskSegment, Durability, EngineEvent, reuse::CacheEstimate,
 };
 pub use namespace::Namespace;
+pub use node::NodeOptions;
 pub use record::{DOCUMENT_DEPTH_MAX, RecordBuf, RecordId, RecordKey};
 pub use repair::quarantine::lost_and_found;
 pub use repair::reindex::Repaired;
@@ -78,6 +80,7 @@ pub use store::change_log::{
 pub use store::commit::{
     CatalogChange, Change, ChangeLog, Client, EditKind, Joins, Replaced, Stamp, Statement, Written,
 };
+pub use store::conflict_waits::ConflictWaits;
 pub use store::near_records::NearRecords;
 pub use store::reader::{
     IndexCursor, RECORDS_AT_ONCE, Reader, RecordCursor, SharedReader, Snapshot,

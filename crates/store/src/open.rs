@@ -14,32 +14,52 @@ use crate::{
     build::Build,
     cache::Cache,
     catalog::{self},
-    clock,
+    clock, node,
     store::{
         Shared,
         cache_partition::CachePartition,
         change_log,
         commit::stamps::{self, Stamps},
         ddl::DdlState,
-        reclaim::{self, Reclaimer},
+        queue::Queue,
+        reclaim::{self, Job, Reclaimer},
         transaction::OpenTransactions,
     },
 };
 
-/// The capabilities that the store requires.
-const NEEDED: Capabilities = Capabilities { links_files: false, ..Capabilities::IN_PROCESS };
+/// The capabilities that the store requires, of the engine as `node::join` returns it.
+const NEEDED: Capabilities =
+    Capabilities { only_writer: true, adds_commute: true, ..Capabilities::NONE };
 
 impl Store {
-    /// Reads the catalog, and completes operations that a crash interrupted.
+    /// Reads the catalog, and completes operations that a crash interrupted. Over an engine to which other processes
+    /// may write, this process becomes the only one first: see `node`.
+    ///
+    /// # Errors
+    /// 20 if the engine lacks what the options need. 98 if another node owns the data.
     pub fn open(engine: Arc<dyn Engine>, options: StoreOptions) -> Result<Arc<Store>> {
+        refuse_log(&engine.capabilities(), engine.name(), &options)?;
+        // A cached document would be read without the engine, which refuses a node that has lost its lease.
+        let record_cache_bytes = match engine.capabilities().only_writer {
+            true => options.record_cache_bytes,
+            false => 0,
+        };
+        let engine = node::join(engine, &options.node)?;
+        let promises = engine.capabilities();
         let loaded = catalog::load(&*engine)?;
-        if let Some(missing) = engine.capabilities().missing(&NEEDED) {
+        if let Some(missing) = promises.missing(&NEEDED) {
             let name = engine.name();
             bail!(Code::ILLEGAL_OPERATION, "the storage engine {name} lacks {missing}");
         }
-        stamps::resume(&*engine)?;
+        if promises.one_order {
+            stamps::resume(&*engine)?;
+        }
         let random = clock::random().to_be_bytes();
-        reclaim::drop_ranges(&*engine, &loaded.dropped)?;
+        let reclaimer = Reclaimer::new(Arc::clone(&engine));
+        match promises.drops_at_once {
+            true => reclaim::drop_ranges(&*engine, &loaded.dropped, &|| true)?,
+            false => reclaimer.push(Job::left_over(loaded.dropped)),
+        }
         let shown = change_log::shown_in(&loaded.catalog);
         change_log::resume(&*engine, shown.as_deref())?;
         if let Some(log) = &options.change_log {
@@ -56,12 +76,14 @@ impl Store {
             feed,
             spills: Arc::default(),
             bulk_builds: Arc::default(),
-            reclaimer: Reclaimer::new(Arc::clone(&engine)),
+            reclaimer,
             engine,
+            promises,
+            queue: (!promises.conflicts_at_once).then(Queue::new),
             catalog: ArcSwap::from_pointee(loaded.catalog),
             ddl: Mutex::new(DdlState { next_ident: loaded.next_ident }),
-            cache: Cache::new(options.record_cache_bytes),
-            cache_partition: CachePartition::new(options.record_cache_bytes as u64),
+            cache: Cache::new(record_cache_bytes),
+            cache_partition: CachePartition::new(record_cache_bytes as u64),
             zstd_level: options.zstd_level,
             budget: options.budget,
             annotations: Annotations::default(),
@@ -88,4 +110,15 @@ impl Store {
         }
         Ok(Arc::new(store))
     }
+}
+
+/// A log of changes by stamp is not possible over every engine.
+fn refuse_log(promises: &Capabilities, engine: &str, options: &StoreOptions) -> Result<()> {
+    if options.change_log.is_some() && !promises.appends_by_stamp {
+        bail!(
+            Code::ILLEGAL_OPERATION,
+            "the storage engine {engine} keeps no oplog: start the server without a replica set"
+        );
+    }
+    Ok(())
 }

@@ -8,6 +8,7 @@ const assets = process.env.ASSETS ?? path.join(import.meta.dirname, '../../../cr
 const load = (name) => import(pathToFileURL(path.join(assets, name)).href);
 const contact = await load('contact.js');
 const operations = await load('operations.js');
+const server = await load('server.js');
 const alerts = await load('alerts.js');
 const typing = await load('typed.js');
 
@@ -56,6 +57,20 @@ test('idle sessions are told from operations', () => {
   assert.equal(operations.elapsedText(connection), 'idle');
   assert.notEqual(operations.keyOf(session), operations.keyOf(connection));
   assert.equal(operations.elapsedText({ type: 'op', active: true, microsecs_running: 1300, opid: 1 }), '1.3 ms');
+});
+
+test('operations tell what they wait for', () => {
+  const running = { type: 'op', active: true, opid: 1, currentQueue: null, waitingForLock: false };
+  assert.equal(operations.progress(running), '');
+  assert.match(operations.progress({ ...running, waitingForLock: true }), /lock of fsync/);
+  assert.match(operations.progress({ ...running, waitingForTransaction: true }), /transaction/);
+  assert.match(operations.progress({ ...running, currentQueue: { name: 'execution' } }), /ticket/);
+});
+
+test('a server that does not answer is not said to run on', () => {
+  const now = 1_000_000;
+  assert.equal(server.ran(0, { lostMs: null, answeredMs: 5 }, now), '16 min 40 s');
+  assert.equal(server.ran(0, { lostMs: 61_000, answeredMs: 60_000 }, now), '1 min');
 });
 
 test('values of alerts have units', () => {

@@ -32,6 +32,23 @@ pub(crate) fn start_with(
     allowed: Option<Networks>,
     parameters: &[(&str, &str)],
 ) -> Running {
+    start_as(authorization, allowed, parameters, None)
+}
+
+/// An initiated member of a replica set, which has transactions.
+pub(crate) fn start_member() -> Running {
+    let running = start_as(false, None, &[], Some("rs"));
+    let reply = running.direct("admin", nagi_bson::doc! { "replSetInitiate": 1 }.as_doc());
+    assert_eq!(nagi_bson::number::as_f64(reply.as_doc().get("ok")), Some(1.0), "{reply:?}");
+    running
+}
+
+fn start_as(
+    authorization: bool,
+    allowed: Option<Networks>,
+    parameters: &[(&str, &str)],
+    set: Option<&str>,
+) -> Running {
     let own = [("authFailedDelayMs", "0")];
     let parameters = own.iter().chain(parameters);
     let store = Store::open(Arc::new(nagi_kv::Memory::new()), StoreOptions::default()).unwrap();
@@ -43,7 +60,7 @@ pub(crate) fn start_with(
         argv: Vec::new(),
         parsed_options: DocBuf::new(),
         port: 0,
-        replica_set: None,
+        replica_set: set.map(|name| (name.to_owned(), "localhost:27017".to_owned())),
         oplog: OplogLimits::default(),
         authorization,
         tls: None,

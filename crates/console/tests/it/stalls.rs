@@ -1,10 +1,12 @@
 //! Stalls of a running server.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nagi_bson::{DocBuf, Value, json, number};
+use nagi_bson::{Doc, DocBuf, Value, json, number};
+use nagi_server::{Peer, Server};
 
-use crate::harness::{Running, start_with};
+use crate::harness::{Running, start_member, start_with};
 
 fn run(running: &Running, db: &str, command: &str) {
     let command = json::parse(command).unwrap();
@@ -47,4 +49,81 @@ fn only_what_waits_is_a_stall() {
     // The script ended before the command that waited.
     let all = stalls(&running);
     assert!(all.iter().all(|stall| longest_us(stall) < 3_000_000.0), "{all:?}");
+}
+
+const TRANSACTION: &str = "lsid: {id: UUID('00112233-4455-6677-8899-aabbccddeeff')}, \
+                           txnNumber: NumberLong(1), autocommit: false";
+
+fn run_on(server: &Arc<Server>, command: Doc<'_>) {
+    let peer = Peer { address: "127.0.0.1:2".to_owned(), unix_socket: false, local: None };
+    let mut connection = server.connect(peer).unwrap();
+    assert!(server.run_command(&mut connection, "test", command, None, &mut Vec::new()));
+}
+
+/// The stall in progress that has a cause, once there is one.
+fn stall_of(running: &Running, cause: &str) -> DocBuf {
+    let is_cause = |stall: &DocBuf| {
+        let causes = stall.as_doc().get("causes").as_array().unwrap();
+        // What they wait for is told first, unless the machine stands still.
+        let told = |one: Value<'_>| one.as_doc().unwrap().get("cause").as_str() == Some(cause);
+        causes.iter().take(2).any(told)
+    };
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = stalls(running).into_iter().find(is_cause) {
+            return found;
+        }
+        assert!(Instant::now() < until, "{cause}: {:?}", stalls(running));
+        std::thread::yield_now();
+    }
+}
+
+/// A write that waits for another client is a stall before it ends, which grows and keeps its place in the list.
+fn waits_for((cause, waiting): (&str, &str), begin: (&str, &str), end: &str, queued: i64) {
+    let running = start_member();
+    run(&running, "test", "{insert: 'c', documents: [{_id: 1}]}");
+    run(&running, begin.0, begin.1);
+    std::thread::scope(|scope| {
+        let server = &running.server;
+        let update = json::parse("{update: 'c', updates: [{q: {_id: 1}, u: {$inc: {n: 1}}}]}");
+        let writer = scope.spawn(move || run_on(server, update.unwrap().as_doc()));
+        let early = stall_of(&running, cause);
+        assert!(!writer.is_finished());
+        assert!(longest_us(&early) >= 1_000_000.0, "{early:?}");
+        assert_eq!(number::as_i64_exact(early.as_doc().get("operations")), Some(1), "{early:?}");
+        let list = json::parse("{currentOp: 1, op: 'update'}").unwrap();
+        let list = running.direct("admin", list.as_doc());
+        let said = json::to_relaxed(list.as_doc());
+        assert!(said.contains(waiting), "{said}");
+        let status = DocBuf::build(|out| server.write_status(out));
+        let at = |path: [&str; 3]| {
+            let one = status.as_doc().get(path[0]).as_doc()?.get(path[1]);
+            number::as_i64_exact(one.as_doc()?.get(path[2]))
+        };
+        assert_eq!(at(["globalLock", "currentQueue", "writers"]), Some(queued));
+        assert_eq!(at(["globalLock", "activeClients", "writers"]), Some(1 - queued));
+        run(&running, "admin", end);
+        writer.join().unwrap();
+        let from = |stall: &DocBuf| number::as_i64_exact(stall.as_doc().get("fromMs"));
+        let all = stalls(&running);
+        let same: Vec<_> = all.iter().filter(|stall| from(stall) == from(&early)).collect();
+        assert_eq!(same.len(), 1, "{all:?}");
+    });
+}
+
+#[test]
+fn a_write_that_waits_for_the_lock_of_fsync_is_a_stall() {
+    let lock = ("lock", "\"waitingForLock\":true");
+    waits_for(lock, ("admin", "{fsync: 1, lock: true}"), "{fsyncUnlock: 1}", 1);
+}
+
+#[test]
+fn a_write_that_waits_for_a_transaction_is_a_stall() {
+    let update = format!(
+        "{{update: 'c', updates: [{{q: {{_id: 1}}, u: {{$inc: {{n: 1}}}}}}], \
+         startTransaction: true, {TRANSACTION}}}"
+    );
+    let commit = format!("{{commitTransaction: 1, {TRANSACTION}}}");
+    let transaction = ("transaction", "\"waitingForTransaction\":true");
+    waits_for(transaction, ("test", &update), &commit, 0);
 }

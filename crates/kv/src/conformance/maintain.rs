@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Check, get, keys, put, scan};
-use crate::{Engine, Error, Space};
+use crate::{Engine, Error, KeyRange, Space};
 
 pub(super) static POINTS: &[Check] = &[
     loads_are_seen,
@@ -76,6 +76,11 @@ fn ranges_are_dropped(engine: &Arc<dyn Engine>) {
     put(engine, Space::Records, &[2, 0, 1], b"new");
     assert_eq!(keys(&scan(engine.latest(), Space::Records, &[2], &[3])), [&[2_u8, 0, 1][..]]);
     engine.compact(Space::Records, &[2], &[3]).expect("compacts");
+    let range = KeyRange { space: Space::Records, start: &[1], end: &[2], live_count: None };
+    assert!(!engine.drop_range_watched(range, &mut |_, _| false).expect("is cancelled"));
+    assert_eq!(scan(engine.latest(), Space::Records, &[1], &[2]).len(), 500);
+    assert!(engine.drop_range_watched(range, &mut |_, _| true).expect("drops"));
+    assert!(scan(engine.latest(), Space::Records, &[1], &[2]).is_empty());
     engine.drop_range(Space::Records, &[], &[]).expect("drops all");
     assert!(scan(engine.latest(), Space::Records, &[], &[]).is_empty());
     engine.drop_range(Space::Records, &[5], &[5]).expect("an empty range");

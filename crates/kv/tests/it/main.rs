@@ -3,8 +3,8 @@
 use std::{io, sync::Arc};
 
 use nagi_kv::{
-    Durability, Engine, Error, Faults, Faulty, Maintenance as _, Memory, Point, Space, TxnOptions,
-    conformance,
+    Capabilities, Durability, Engine, Error, Faults, Faulty, Maintenance as _, Memory, Minimal,
+    Point, Space, TxnOptions, conformance,
 };
 use proptest::prelude::*;
 
@@ -15,6 +15,12 @@ fn memory() -> Arc<dyn Engine> {
 #[test]
 fn memory_keeps_the_contract() {
     conformance::run(&memory);
+}
+
+#[test]
+fn the_minimal_engine_keeps_the_contract_and_promises_no_more() {
+    conformance::run(&|| Arc::new(Minimal::new()));
+    assert_eq!(Minimal::new().capabilities(), Capabilities::NONE);
 }
 
 #[test]

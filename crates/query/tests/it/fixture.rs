@@ -26,7 +26,7 @@ pub(crate) const NOW_MS: i64 = 1_700_000_000_000;
 
 impl Fixture {
     pub(crate) fn new() -> Fixture {
-        let engine = Arc::new(nagi_kv::Memory::new());
+        let engine = crate::engine();
         let store = Store::open(engine, StoreOptions::default()).unwrap();
         Fixture { store, ns: Namespace::new("test", "c").unwrap() }
     }
@@ -51,7 +51,7 @@ impl Fixture {
 
     /// Creates it with a clustered collection. `older`: in the earlier format, with records under numbers.
     pub(crate) fn clustered(older: bool) -> Fixture {
-        let engine: Arc<dyn Engine> = Arc::new(nagi_kv::Memory::new());
+        let engine: Arc<dyn Engine> = crate::engine();
         let store = Store::open(Arc::clone(&engine), StoreOptions::default()).unwrap();
         let ns = Namespace::new("test", "c").unwrap();
         let options = doc("{clusteredIndex: {key: {_id: 1}, unique: true}}");

@@ -34,3 +34,8 @@ mod text;
 mod time_series;
 mod windows;
 mod writes;
+
+/// The engine of most tests. `tests/minimal` has another one.
+fn engine() -> std::sync::Arc<dyn nagi_kv::Engine> {
+    std::sync::Arc::new(nagi_kv::Memory::new())
+}

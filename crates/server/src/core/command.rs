@@ -346,12 +346,22 @@ impl<'c> Context<'c> {
                 self.op.note_lock(waited_micros);
                 return Ok(writing);
             }
-            since.get_or_insert_with(clock::now);
-            self.op.set_waiting_for_lock(true);
-            let waited = lock.wait(&|| self.check());
-            self.op.set_waiting_for_lock(false);
-            waited?;
+            self.wait_for_lock(*since.get_or_insert_with(clock::now))?;
         }
+    }
+
+    /// Waits while the server is locked against writes; `since`: when the request began to wait.
+    pub(crate) fn wait_for_lock(&self, since: Instant) -> Result<()> {
+        let lock = &self.server.upkeep.fsync;
+        if lock.count() == 0 {
+            return Ok(());
+        }
+        let pool = self.pool.unwrap_or(&self.server.clients.tickets.write);
+        let _blocked = pool.block(self.ticket.is_some());
+        self.op.set_waiting_for_lock(Some(since));
+        let waited = lock.wait(&|| self.check());
+        self.op.set_waiting_for_lock(None);
+        waited
     }
 
     /// Refuses a write to `db` while user writes are blocked (371). Without authentication no client may bypass the

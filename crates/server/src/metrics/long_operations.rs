@@ -7,6 +7,29 @@ use parking_lot::Mutex;
 /// The number of operations that are kept.
 const KEPT_MAX: usize = 512;
 
+/// What an operation can wait for, as the server knows itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blocked {
+    /// The lock of `fsync`.
+    Lock,
+    /// A transaction of another client that holds a record which the operation needs.
+    Transaction,
+}
+
+impl Blocked {
+    /// The number of values.
+    pub const COUNT: usize = 2;
+}
+
+/// Operations that wait for the same now.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct BlockedNow {
+    /// How many they are.
+    pub operations: u64,
+    /// The longest wait.
+    pub longest_us: u64,
+}
+
 /// An operation that took long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LongOperation {
@@ -24,13 +47,15 @@ pub struct LongOperation {
     pub micros: u64,
     /// The part of its time for which it worked, as far as that is known.
     pub own_micros: u64,
+    /// What it waited for during half of its time or more.
+    pub blocked: Option<Blocked>,
 }
 
 impl LongOperation {
     /// True if it took long because of what it did, not because the server or the machine kept it waiting.
     #[must_use]
     pub fn ran(&self) -> bool {
-        self.is_command || self.own_micros >= self.micros / 2
+        self.blocked.is_none() && (self.is_command || self.own_micros >= self.micros / 2)
     }
 }
 
@@ -76,6 +101,7 @@ mod tests {
             is_command,
             micros: 200_000,
             own_micros,
+            blocked: None,
         }
     }
 
@@ -83,6 +109,9 @@ mod tests {
     fn half_of_the_time_decides() {
         assert!(long(100_000, false).ran() && long(0, true).ran());
         assert!(!long(99_999, false).ran());
+        // A command that was kept waiting did not take long by nature.
+        let blocked = LongOperation { blocked: Some(Blocked::Lock), ..long(0, true) };
+        assert!(!blocked.ran());
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub(crate) fn observe(server: &Server, finished: &Finished<'_>) {
     if micros < LONG_MICROS || done.waited {
         return;
     }
+    let (what, blocked_micros) = op.was_blocked();
     server.metrics.long_operations.add(LongOperation {
         number: 0,
         at_ms: clock::wall_ms(),
@@ -38,6 +39,7 @@ pub(crate) fn observe(server: &Server, finished: &Finished<'_>) {
         is_command: request.command.latency == LatencyKind::Command,
         micros,
         own_micros: own_micros(done, timeslice::processor_time() + nagi_js::slept()),
+        blocked: (blocked_micros >= micros / 2).then_some(what),
     });
 }
 

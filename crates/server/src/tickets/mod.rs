@@ -87,6 +87,9 @@ pub(crate) struct Pool {
     debt: AtomicI64,
     /// Operations that run although their ticket was taken ([`held`]).
     without: AtomicI64,
+    /// Requests that wait for the lock of `fsync`, and those of them that hold a ticket.
+    blocked: AtomicI64,
+    blocked_working: AtomicI64,
     /// The last search for tickets that were held for long, in microseconds after `created`.
     searched: AtomicU64,
     created: Instant,
@@ -212,6 +215,8 @@ impl Pool {
             available: split(total),
             debt: AtomicI64::new(0),
             without: AtomicI64::new(0),
+            blocked: AtomicI64::new(0),
+            blocked_working: AtomicI64::new(0),
             searched: AtomicU64::new(0),
             created: clock::now(),
             waiting: AtomicI64::new(0),
@@ -417,7 +422,20 @@ impl Pool {
 
     /// The number of requests that work, with or without their ticket.
     pub(crate) fn working(&self) -> i64 {
-        self.out() + self.without.load(SeqCst)
+        (self.out() + self.without.load(SeqCst) - self.blocked_working.load(SeqCst)).max(0)
+    }
+
+    /// Counts a request that waits for the lock of `fsync` until the guard is dropped. `has_ticket`: it holds a ticket
+    /// of this pool.
+    pub(crate) fn block(&self, has_ticket: bool) -> BlockedGuard<'_> {
+        self.blocked.fetch_add(1, SeqCst);
+        self.blocked_working.fetch_add(i64::from(has_ticket), SeqCst);
+        BlockedGuard { pool: self, has_ticket }
+    }
+
+    /// The number of requests that wait for the lock of `fsync`.
+    pub(crate) fn blocked(&self) -> i64 {
+        self.blocked.load(SeqCst)
     }
 
     /// The number of tickets in use.
@@ -458,6 +476,19 @@ impl Pool {
             doc.put("removedFromQueue", self.queued_count.get());
             doc.put("totalTimeQueuedMicros", self.queued_micros.get());
         });
+    }
+}
+
+/// A request that waits for the lock of `fsync`.
+pub(crate) struct BlockedGuard<'p> {
+    pool: &'p Pool,
+    has_ticket: bool,
+}
+
+impl Drop for BlockedGuard<'_> {
+    fn drop(&mut self) {
+        self.pool.blocked_working.fetch_sub(i64::from(self.has_ticket), SeqCst);
+        self.pool.blocked.fetch_sub(1, SeqCst);
     }
 }
 

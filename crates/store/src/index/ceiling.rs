@@ -15,8 +15,9 @@
 //! transaction, passes through `rise`: after the transaction has claimed the key, and before it puts it. The order
 //! matters: of two transactions with the same key, the later one gets the claim when the earlier one has finished,
 //! and then finds the ceiling raised. The first call asks the engine for the last key, because no key was put since
-//! the start. The ceiling never falls, so keys that were rolled back or removed cost a look-up but no error. Only
-//! one process writes a data directory; an engine with several writing processes must not use a ceiling.
+//! the start. The ceiling never falls, so keys that were rolled back or removed cost a look-up but no error. It is
+//! not used over an engine that finds conflicts only at the commit, where the later transaction does not wait for the
+//! claim.
 
 use nagi_error::Result;
 use nagi_kv::sync::Mutex;

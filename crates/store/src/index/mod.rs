@@ -22,7 +22,7 @@ use nagi_lang::{expr::ParseCx, filter::Filter};
 use nagi_percore::PerCore;
 
 pub(crate) use bulk::Bulk;
-use ceiling::Ceiling;
+pub(crate) use ceiling::Ceiling;
 pub use kind::{IndexKind, KindFacts, PathField};
 pub use kinds::{Geometry, Grid, hash_value, key_term};
 pub use precondition::given;

@@ -7,13 +7,22 @@
 //!
 //!   attempt 0:  read r, write r  --> conflict on r
 //!   attempt 1:  lock r (queue)  -->  read r, write r  -->  commit
+//!
+//! Over an engine that finds conflicts only at the commit, the record is the first one that the transaction wrote, and
+//! the queue is the store's own (`queue.rs`).
 
 use std::time::Duration;
 
 use nagi_error::{Code, Result};
 use nagi_kv::{Space, Txn, TxnOptions, sync::thread};
 
-use crate::{WriteOptions, clock, engine_error::engine, record_key::StorageKey};
+use super::conflict_waits::ConflictWaits;
+use crate::{
+    WriteOptions, clock,
+    engine_error::engine,
+    record_key::StorageKey,
+    store::{Shared, queue::Turn},
+};
 
 /// Attempts after which a transaction also waits, in addition to queueing: transactions that need several records
 /// in different orders may conflict with each other for long.
@@ -42,15 +51,51 @@ impl Contended {
 
     /// Locks the record before anything is read, so that it cannot change between the read and the write. Fails
     /// with WriteConflict if the lock is not free in time; fails at once if the interrupt check of `options` fails.
-    pub(crate) fn lock(&self, txn: &mut dyn Txn, options: &WriteOptions<'_>) -> Result<()> {
+    pub(crate) fn lock(
+        &self,
+        txn: &mut dyn Txn,
+        options: &WriteOptions<'_>,
+        waits: &ConflictWaits,
+    ) -> Result<()> {
         let mut go_on = || options.interrupt.is_none_or(|interrupt| interrupt().is_ok());
-        txn.lock_while(self.space, &self.key, &mut go_on).map_err(engine)
+        waits.begin();
+        txn.lock_while(self.space, &self.key, &mut go_on).map_err(engine)?;
+        // After a failure the next attempt continues the same wait.
+        waits.end();
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Waits for the turn at a contended record, over an engine without a queue of its own; see `queue.rs`.
+    pub(crate) fn turn(
+        &self,
+        contended: Option<&Contended>,
+        options: &WriteOptions<'_>,
+        waits: &ConflictWaits,
+    ) -> Option<Turn<'_>> {
+        let (queue, contended) = (self.queue.as_ref()?, contended?);
+        // It ends with the lock of the record.
+        waits.begin();
+        let mut go_on = || options.interrupt.is_none_or(|interrupt| interrupt().is_ok());
+        queue.turn(contended.space, &contended.key, &mut go_on)
     }
 }
 
 /// Repeats `attempt` after conflicts. Its arguments are the number of the attempt and the record on which the
 /// previous attempt had a conflict; the attempt locks that record before it reads anything.
 pub(crate) fn until_done<T>(
+    options: &WriteOptions<'_>,
+    waits: &ConflictWaits,
+    attempt: impl FnMut(u32, &mut Option<Contended>) -> Result<T>,
+) -> Result<T> {
+    let done = repeat(options, attempt);
+    // The wait of an attempt that failed for another reason has no next attempt.
+    waits.end();
+    done
+}
+
+fn repeat<T>(
     options: &WriteOptions<'_>,
     mut attempt: impl FnMut(u32, &mut Option<Contended>) -> Result<T>,
 ) -> Result<T> {

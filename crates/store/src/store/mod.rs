@@ -55,6 +55,7 @@
 pub(crate) mod cache_partition;
 pub(crate) mod change_log;
 pub(crate) mod commit;
+pub(crate) mod conflict_waits;
 pub(crate) mod contended;
 pub(crate) mod ddl;
 pub(crate) mod frozen;
@@ -62,6 +63,7 @@ pub(crate) mod insert;
 pub(crate) mod middle;
 pub(crate) mod near_records;
 pub(crate) mod private;
+pub(crate) mod queue;
 pub(crate) mod reader;
 pub(crate) mod reclaim;
 pub(crate) mod time_series;
@@ -75,10 +77,10 @@ use nagi_bson::{Doc, Value, oid::Generator};
 use nagi_budget::Budget;
 use nagi_error::Result;
 use nagi_kv::sync::{Condvar, Mutex};
-use nagi_kv::{Compressor, Durability, Engine, Space};
+use nagi_kv::{Capabilities, Compressor, Durability, Engine, Space};
 
 use crate::{
-    Catalog, Collection, Namespace, Reader, Snapshot, Spill, SpillFigures, WriteTxn,
+    Catalog, Collection, Namespace, NodeOptions, Reader, Snapshot, Spill, SpillFigures, WriteTxn,
     annotations::Annotations,
     cache::Cache,
     clock,
@@ -91,6 +93,7 @@ use crate::{
         commit::{ChangeLog, Client, Stamp, Written, stamps::Stamps},
         contended::until_done,
         ddl::DdlState,
+        queue::Queue,
         reader::unique_record_key,
         reclaim::Reclaimer,
         transaction::{Bound, OpenTransactions},
@@ -111,6 +114,8 @@ pub struct StoreOptions {
     pub change_log: Option<Arc<dyn ChangeLog>>,
     /// Temporary collections of an earlier run stay: a log that is to be applied says what becomes of them.
     pub keep_temporary: bool,
+    /// This process as one of several, over an engine to which others may write.
+    pub node: NodeOptions,
 }
 
 /// The default of zstd too: a higher level costs more time than its space savings are worth.
@@ -124,6 +129,7 @@ impl Default for StoreOptions {
             budget: Budget::unlimited(),
             change_log: None,
             keep_temporary: false,
+            node: NodeOptions::default(),
         }
     }
 }
@@ -153,6 +159,10 @@ pub struct Store {
 /// State shared by all handles.
 pub struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
+    /// What the engine promises; constant.
+    pub(crate) promises: Capabilities,
+    /// For an engine that finds conflicts only at the commit.
+    pub(crate) queue: Option<Queue>,
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) ddl: Mutex<DdlState>,
     pub(crate) cache: Option<Cache>,
@@ -390,7 +400,8 @@ impl Store {
             let value = bound.write(self, options, f)?;
             return Ok(Written { value, stamp: Stamp::Transaction(Arc::clone(bound)) });
         }
-        until_done(&options, |attempt, contended| {
+        until_done(&options, self.client.conflict_waits(), |attempt, contended| {
+            let _turn = self.turn(contended.as_ref(), &options, self.client.conflict_waits());
             let mut txn = WriteTxn::begin(self, &options, attempt, contended.clone())?;
             let done = f(&mut txn);
             *contended = txn.contended();

@@ -4,14 +4,14 @@
 //! thread waits until the writers that still use an old version have finished, deletes the key ranges and then the
 //! `Dropped` entries of their idents. The next start resumes a deletion that a crash interrupted.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use nagi_error::{Code, Result};
 use nagi_kv::sync::{
-    Mutex, Sender, channel,
+    Instant, Mutex, Sender, channel,
     thread::{Builder, JoinHandle},
 };
-use nagi_kv::{Durability, Engine, Space, TxnOptions};
+use nagi_kv::{Durability, Engine, KeyRange, Space, TxnOptions};
 
 use crate::{
     Collection,
@@ -29,26 +29,47 @@ pub(crate) struct Job {
     pub(crate) ranges: Vec<(Space, Ident)>,
 }
 
-/// The thread and its job queue. Dropping it finishes all jobs first.
+impl Job {
+    /// What an earlier process has left.
+    pub(crate) fn left_over(ranges: Vec<(Space, Ident)>) -> Job {
+        Job { replaced: Vec::new(), builds: Vec::new(), ranges }
+    }
+}
+
+/// The thread and its job queue. Dropping it finishes all jobs first. If the engine removes the keys one by one, it
+/// finishes what takes two seconds, and the next start continues.
 pub(crate) struct Reclaimer {
     jobs: Mutex<Option<(Sender<Job>, JoinHandle<()>)>>,
-    engine: Arc<dyn Engine>,
+    worker: Arc<Worker>,
 }
+
+struct Worker {
+    engine: Arc<dyn Engine>,
+    /// When jobs are to be left to the next start.
+    stops: Mutex<Option<Instant>>,
+}
+
+/// So long the exit of the process waits for an engine that removes the keys one by one.
+const EXIT_WAIT: Duration = Duration::from_secs(2);
 
 impl Reclaimer {
     pub(crate) fn new(engine: Arc<dyn Engine>) -> Reclaimer {
-        Reclaimer { jobs: Mutex::new(None), engine }
+        let worker = Worker { engine, stops: Mutex::default() };
+        Reclaimer { jobs: Mutex::new(None), worker: Arc::new(worker) }
     }
 
     /// Queues the job; runs it at once if no thread can be started.
     pub(crate) fn push(&self, job: Job) {
+        if job.ranges.is_empty() {
+            return;
+        }
         let mut jobs = self.jobs.lock();
         if jobs.is_none() {
             let (sender, receiver) = channel::<Job>();
-            let engine = Arc::clone(&self.engine);
+            let worker = Arc::clone(&self.worker);
             let thread = Builder::new().name("dropReclaimer".into());
             let spawned = thread.spawn(move || {
-                receiver.into_iter().for_each(|job| run(&*engine, job));
+                receiver.into_iter().for_each(|job| worker.run(job));
             });
             *jobs = spawned.ok().map(|thread| (sender, thread));
         }
@@ -57,7 +78,7 @@ impl Reclaimer {
             None => Some(job),
         };
         if let Some(job) = refused {
-            run(&*self.engine, job);
+            self.worker.run(job);
         }
     }
 }
@@ -65,6 +86,9 @@ impl Reclaimer {
 impl Drop for Reclaimer {
     fn drop(&mut self) {
         if let Some((sender, thread)) = self.jobs.get_mut().take() {
+            if !self.worker.engine.capabilities().drops_at_once {
+                *self.worker.stops.lock() = Some(Instant::now() + EXIT_WAIT);
+            }
             drop(sender);
             // A panic of the thread has been reported; the next start resumes the remaining deletions.
             let _ = thread.join();
@@ -72,26 +96,41 @@ impl Drop for Reclaimer {
     }
 }
 
-fn run(engine: &dyn Engine, job: Job) {
-    for old in &job.replaced {
-        old.state.wait_for_earlier();
-    }
-    for build in &job.builds {
-        drop(build.loading.lock());
-    }
-    if let Err(error) = drop_ranges(engine, &job.ranges) {
-        log::warn!(target: "STORAGE", id = 9_000_021, error:% = error;
-            "Cannot reclaim the space of a dropped collection; the next start retries");
+impl Worker {
+    fn run(&self, job: Job) {
+        let go_on = || self.stops.lock().is_none_or(|stops| Instant::now() < stops);
+        if !go_on() {
+            return;
+        }
+        for old in &job.replaced {
+            old.state.wait_for_earlier();
+        }
+        for build in &job.builds {
+            drop(build.loading.lock());
+        }
+        if let Err(error) = drop_ranges(&*self.engine, &job.ranges, &go_on) {
+            log::warn!(target: "STORAGE", id = 9_000_021, error:% = error;
+                "Cannot reclaim the space of a dropped collection; the next start retries");
+        }
     }
 }
 
-/// Deletes ranges that are no longer used, then their `Dropped` entries.
-pub(crate) fn drop_ranges(on: &dyn Engine, ranges: &[(Space, Ident)]) -> Result<()> {
+/// Deletes ranges that are no longer used, then their `Dropped` entries. If `go_on` returns false, the rest is left to
+/// the next start.
+pub(crate) fn drop_ranges(
+    on: &dyn Engine,
+    ranges: &[(Space, Ident)],
+    go_on: &dyn Fn() -> bool,
+) -> Result<()> {
     if ranges.is_empty() {
         return Ok(());
     }
     for (space, ident) in ranges {
-        on.drop_range(*space, &ident.bytes(), &ident.end()).map_err(engine)?;
+        let (start, end) = (ident.bytes(), ident.end());
+        let range = KeyRange { space: *space, start: &start, end: &end, live_count: None };
+        if !on.drop_range_watched(range, &mut |_, _| go_on()).map_err(engine)? {
+            return Ok(());
+        }
     }
     let mut txn = on.begin(TxnOptions::default()).map_err(engine)?;
     for (space, ident) in ranges {

@@ -164,7 +164,7 @@ impl Transaction {
         };
         let mut txn = shared.engine.begin(options).map_err(engine)?;
         if let Some((contended, write)) = &contended {
-            contended.lock(&mut *txn, write)?;
+            contended.lock(&mut *txn, write, store.client.conflict_waits())?;
         }
         // A long one reads catalog and data of the same moment, with exactly the commits up to `state`.
         let (pinned, state) = match long {
@@ -541,7 +541,8 @@ impl Store {
         options: WriteOptions<'_>,
         f: &mut dyn FnMut(&Transaction) -> Result<T>,
     ) -> Result<Written<T>> {
-        until_done(&options, |_, contended| {
+        until_done(&options, self.client.conflict_waits(), |_, contended| {
+            let _turn = self.turn(contended.as_ref(), &options, self.client.conflict_waits());
             let lined_up = contended.clone().map(|contended| (contended, &options));
             let txn = Transaction::begin_with(self, Lifetime::Short, lined_up)?;
             let done = f(&txn);

@@ -569,6 +569,7 @@ fn a_folder_of_an_earlier_format_is_read_and_marked() {
     assert_eq!((f.ids("i").as_str(), key_count(&f, Space::Index)), ("0 1 2", 3));
     f.check_valid();
     mark(&f, 5);
+    f.close();
     let later = Store::open(Arc::clone(&f.engine), StoreOptions::default());
     assert!(error(later).starts_with("12: "));
 }

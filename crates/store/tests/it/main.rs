@@ -24,3 +24,8 @@ mod support;
 mod threads;
 mod time_series;
 mod transactions;
+
+/// The engine of most tests. `tests/minimal` has another one.
+fn engine() -> std::sync::Arc<dyn nagi_kv::Engine> {
+    std::sync::Arc::new(nagi_kv::Memory::new())
+}

@@ -10,9 +10,7 @@ use std::{
 };
 
 use nagi_error::{Code, Error, Result};
-use nagi_store::{
-    BuildOptions, CollMod, IndexSelector, Namespace, Rename, Store, StoreOptions, WriteOptions,
-};
+use nagi_store::{BuildOptions, CollMod, IndexSelector, Namespace, Rename, WriteOptions};
 
 use crate::{
     random::Random,
@@ -264,8 +262,7 @@ fn a_restart_drops_the_indexes_of_every_build_under_way() {
         let _ = build_with(&f, &[A], &|| {
             let _ = build_with(&f, &[B, T], &|| {
                 assert_eq!(names(&f), "_id_ there a? b? t?");
-                let again = Store::open(Arc::clone(&f.engine), StoreOptions::default());
-                restarted.set(Some(again.unwrap()));
+                restarted.set(Some(f.take_over()));
             });
         });
         f.store = restarted.take().unwrap();

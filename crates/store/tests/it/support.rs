@@ -9,8 +9,8 @@ use nagi_bson::{Doc, DocBuf, json, text::doc_text};
 use nagi_error::Result;
 use nagi_kv::{Engine, Memory};
 use nagi_store::{
-    BuildOptions, Collection, CreatedIndexes, Namespace, RecordId, Store, StoreOptions,
-    WriteOptions, WriteTxn,
+    BuildOptions, Collection, CommitStamp, CreatedIndexes, Namespace, RecordId, Store,
+    StoreOptions, WriteOptions, WriteTxn,
 };
 
 pub(crate) struct Fixture {
@@ -26,7 +26,7 @@ pub(crate) fn parse(text: &str) -> DocBuf {
 impl Fixture {
     /// An empty store with an empty collection `d.c`.
     pub(crate) fn new() -> Fixture {
-        Fixture::on(Memory::new())
+        Fixture::on_engine(crate::engine())
     }
 
     /// The same with a clustered collection.
@@ -44,7 +44,10 @@ impl Fixture {
     }
 
     pub(crate) fn on(engine: Memory) -> Fixture {
-        let engine: Arc<dyn Engine> = Arc::new(engine);
+        Fixture::on_engine(Arc::new(engine))
+    }
+
+    fn on_engine(engine: Arc<dyn Engine>) -> Fixture {
         let store = Store::open(Arc::clone(&engine), StoreOptions::default()).unwrap();
         let namespace = Namespace::parse("d.c").unwrap();
         store.create_collection(&namespace, Doc::EMPTY).unwrap();
@@ -54,9 +57,21 @@ impl Fixture {
     /// Opens the same data again, after the old store was closed as at the exit of a process, including its
     /// background work.
     pub(crate) fn reopen(&mut self) {
-        let none: Arc<dyn Engine> = Arc::new(Memory::new());
-        self.store = Store::open(none, StoreOptions::default()).unwrap();
+        self.close();
         self.store = Store::open(Arc::clone(&self.engine), StoreOptions::default()).unwrap();
+    }
+
+    /// Opens the same data in a second store, as if the first one had been killed.
+    pub(crate) fn take_over(&self) -> Arc<Store> {
+        if !self.engine.capabilities().only_writer {
+            pass(&*self.engine, 20);
+        }
+        Store::open(Arc::clone(&self.engine), StoreOptions::default()).unwrap()
+    }
+
+    /// Closes the store.
+    pub(crate) fn close(&mut self) {
+        self.store = Store::open(Arc::new(Memory::new()), StoreOptions::default()).unwrap();
     }
 
     pub(crate) fn collection(&self) -> Arc<Collection> {
@@ -120,6 +135,13 @@ impl Fixture {
         assert!(report.errors.is_empty(), "{:?}", report.errors);
         assert_eq!(report.record_count, self.collection().count());
         assert_eq!(report.data_bytes, self.collection().data_bytes());
+    }
+}
+
+/// Lets time pass for the stamps of an engine that takes them from an oracle.
+pub(crate) fn pass(engine: &dyn Engine, seconds: u64) {
+    for _ in 0..seconds {
+        engine.advance(CommitStamp(engine.clock().greatest() + (1 << 32))).unwrap();
     }
 }
 

@@ -1,6 +1,9 @@
 //! Transactions of several statements: isolation, rollback, concurrent DDL, and interleavings.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use nagi_bson::{Doc, doc};
 use nagi_store::{
@@ -57,15 +60,21 @@ fn it_sees_its_own_writes_and_nobody_elses() {
 }
 
 #[test]
-fn the_later_writer_loses_at_once() {
+fn the_later_writer_loses_at_once_or_at_its_commit() {
     let f = Fixture::new();
     f.insert("{_id: 1}").unwrap();
     let (a, b) = (long(&f), long(&f));
     insert(a.store(), &f.namespace, "{_id: 2}").unwrap();
-    let lost = insert(b.store(), &f.namespace, "{_id: 2}").unwrap_err();
-    assert_eq!(lost.code().0, 112);
-    b.end(End::Aborted);
+    let lost = insert(b.store(), &f.namespace, "{_id: 2}");
+    assert_eq!(lost.is_err(), f.engine.capabilities().conflicts_at_once);
+    if let Err(lost) = &lost {
+        assert_eq!(lost.code().0, 112);
+        b.end(End::Aborted);
+    }
     a.commit(Durability::Buffered).unwrap();
+    if lost.is_ok() {
+        assert_eq!(b.commit(Durability::Buffered).unwrap_err().code().0, 112);
+    }
     assert_eq!(docs(&f.store, &f.namespace), "1 2");
     f.check_valid();
 }
@@ -116,6 +125,7 @@ fn a_collection_made_in_it_is_its_own_until_it_commits() {
     create(&lost);
     second.commit(Durability::Buffered).unwrap();
     assert_eq!(lost.commit(Durability::Buffered).unwrap_err().code().0, 112);
+    drop((second, lost));
     f.reopen();
     assert_eq!(docs(&f.store, &new), "1");
     let collection = f.store.collection(&new).unwrap();
@@ -268,6 +278,8 @@ struct Open {
     txn: Transaction,
     sees: BTreeMap<i32, i32>,
     wrote: Vec<i32>,
+    /// Keys that others have committed since it began.
+    missed: BTreeSet<i32>,
 }
 
 fn interleave(random: &mut Random) {
@@ -278,14 +290,26 @@ fn interleave(random: &mut Random) {
         let key = random.below(6) as i32;
         match random.below(8) {
             0 if open.len() < 4 => {
-                open.push(Open { txn: long(&f), sees: committed.clone(), wrote: Vec::new() });
+                open.push(Open {
+                    txn: long(&f),
+                    sees: committed.clone(),
+                    wrote: Vec::new(),
+                    missed: BTreeSet::new(),
+                });
             }
             1 | 2 if !open.is_empty() => {
                 let at = random.below(open.len() as u64) as usize;
                 let done = open.swap_remove(at);
                 if random.below(3) > 0 {
-                    done.txn.commit(Durability::Buffered).unwrap();
+                    let is_late = done.wrote.iter().any(|key| done.missed.contains(key));
+                    let ended = done.txn.commit(Durability::Buffered);
+                    assert!(!is_late || !f.engine.capabilities().conflicts_at_once);
+                    assert_eq!(ended.map_err(|e| e.code().0).err(), is_late.then_some(112));
+                    if is_late {
+                        continue;
+                    }
                     for key in done.wrote {
+                        open.iter_mut().for_each(|one| one.missed.extend([key]));
                         match done.sees.get(&key) {
                             Some(value) => committed.insert(key, *value),
                             None => committed.remove(&key),
@@ -313,6 +337,7 @@ fn interleave(random: &mut Random) {
             }
             _ if open.iter().all(|one| !one.wrote.contains(&key)) => {
                 set(&f.store, &f.namespace, key, Some(step)).unwrap();
+                open.iter_mut().for_each(|one| one.missed.extend([key]));
                 apply(&mut committed, key, Some(step));
             }
             _ => {}

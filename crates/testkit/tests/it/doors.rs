@@ -26,9 +26,14 @@ const DOORS: &[Door] = &[
         instead: "Store::write or Ddl::begin",
     },
     Door {
-        // Transactions before a store exists, after a drop, and in a folder that is being salvaged.
+        // Transactions before a store exists, after a drop, in a folder that is being salvaged, and of a node's lease.
         call: "on.begin(",
-        files: &["catalog/persist.rs", "store/reclaim.rs", "repair/salvage/mod.rs"],
+        files: &[
+            "catalog/persist.rs",
+            "store/reclaim.rs",
+            "repair/salvage/mod.rs",
+            "node/lease.rs",
+        ],
         instead: "Store::write or Ddl::begin",
     },
     Door {

@@ -338,6 +338,9 @@ fn write_waits(view: &OpView, w: &mut DocWriter<'_>) {
         }
     });
     w.put("waitingForLock", view.waiting_for_lock);
+    if view.waiting_for_transaction {
+        w.put("waitingForTransaction", true);
+    }
     w.doc("lockStats", |w| view.locks.write(w));
     w.put("waitingForFlowControl", false);
     w.doc("flowControlStats", |_| ());

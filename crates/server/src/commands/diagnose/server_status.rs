@@ -9,6 +9,7 @@ use crate::core::command::prelude::*;
 use crate::core::server::Server;
 use crate::memory_line::Memory;
 use crate::metrics::Metrics;
+use crate::tickets::Pool;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 pub(in crate::commands) static SERVER_STATUS: Command = Command {
@@ -287,7 +288,8 @@ fn global_lock(server: &Server, out: &mut DocWriter<'_>) {
     };
     // mongostat computes the queued operations from these two and the tickets in use, so an operation must be in one of
     // them only, and one that waits for events, without a ticket, in none.
-    pair("currentQueue", tickets.read.waiting(), tickets.write.waiting());
+    let queued = |pool: &Pool| pool.waiting() + pool.blocked();
+    pair("currentQueue", queued(&tickets.read), queued(&tickets.write));
     pair("activeClients", tickets.read.working(), tickets.write.working());
 }
 
@@ -440,6 +442,8 @@ fn nagi(server: &Server, out: &mut DocWriter<'_>) {
         out.doc("audit", |doc| audit.write_status(doc));
     }
     out.put("failedLogins", server.auth.logins.refused.get());
+    let tickets = &server.clients.tickets;
+    out.put("waitingForLock", tickets.read.blocked() + tickets.write.blocked());
     out.doc("memory", |doc| super::memory::write(server, doc));
     if server.spans.is_on() {
         out.doc("openTelemetry", |doc| server.spans.write_status(doc));

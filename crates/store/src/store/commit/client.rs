@@ -8,6 +8,7 @@ use nagi_kv::sync::{
     atomic::{AtomicI64, AtomicU64, Ordering::SeqCst},
 };
 
+use crate::store::conflict_waits::ConflictWaits;
 use crate::{Collection, Namespace, Store};
 
 /// The collections of users and roles: whatever command changes them, the audit log tells of it, and logins are
@@ -27,6 +28,14 @@ pub struct Client {
     /// The positions in [`USERS_AND_ROLES`] of collections that its commits changed since they were last taken, as
     /// bits.
     users_changed: AtomicU64,
+    conflict_waits: Arc<ConflictWaits>,
+}
+
+impl Client {
+    /// Its waits for transactions of others.
+    pub fn conflict_waits(&self) -> &Arc<ConflictWaits> {
+        &self.conflict_waits
+    }
 }
 
 /// A committed change of the catalog, as the audit log needs it.

@@ -25,6 +25,9 @@
 //!   stamps:   ... 100 ... 104      crash, restart      115 ...
 //!   limit:    110 (on disk)  ------------------------> continues after 110
 //! ```
+//!
+//! An engine whose stamps come from an oracle (`Capabilities::one_order` is missing) needs no limit. There, a commit
+//! has a greater stamp than every commit that its transaction could see, which is what causal consistency needs.
 
 use nagi_error::Result;
 use nagi_kv::sync::{
@@ -74,6 +77,12 @@ impl Store {
     pub(crate) fn commit(&self, txn: Box<dyn Txn>, durability: Durability) -> Result<CommitStamp> {
         if txn.staged_bytes() == 0 {
             return txn.commit(durability).map_err(engine);
+        }
+        if !self.promises.one_order {
+            // Its stamps grow across restarts, and no process sets them.
+            let stamp = txn.commit(durability).map_err(engine)?;
+            self.client.note_commit(stamp);
+            return Ok(stamp);
         }
         self.raise_limit(self.engine.clock().greatest())?;
         let stamp = txn.commit(durability).map_err(engine)?;
@@ -139,7 +148,9 @@ impl Store {
     /// Ensures that later commits are after `stamp`, which a client has seen on another server.
     pub fn observe_stamp(&self, stamp: CommitStamp) -> Result<()> {
         if stamp > self.greatest_stamp() {
-            self.raise_limit(stamp.0)?;
+            if self.promises.one_order {
+                self.raise_limit(stamp.0)?;
+            }
             self.engine.clock().observe(stamp.0);
         }
         Ok(())
@@ -158,6 +169,9 @@ impl Store {
 
     /// The last call before the process exits: makes everything durable. Later writes fail.
     pub fn close(&self) -> Result<()> {
+        if !self.promises.one_order {
+            return self.engine.close().map_err(engine);
+        }
         // Stores the exact stamp, so that the next start continues right after it. Without this there is only a
         // gap.
         let exact = self.put_limit(self.engine.clock().greatest());

@@ -13,7 +13,7 @@ use crate::{
     engine_error::engine,
     ident::CatalogKey,
     index::{
-        self,
+        self, Ceiling,
         keygen::{self, KeySink},
     },
     keystring,
@@ -53,7 +53,7 @@ impl WriteTxn<'_> {
         let (space, stored) = (collection.space, RecordKey::Key(key).stored(collection.ident));
         // Same order as in `put_unique`: lock, raise the ceiling, put.
         self.txn().lock(space, &stored).map_err(engine)?;
-        let is_new = match &index.ceiling {
+        let is_new = match self.ceiling(index) {
             Some(ceiling) => ceiling.rise(key, || self.store.latest().last_key(index))?,
             None => false,
         };
@@ -61,6 +61,12 @@ impl WriteTxn<'_> {
             return Err(duplicate_key(collection, index, key, bits));
         }
         Ok(RecordId::Key(key.into()))
+    }
+
+    /// The ceiling of an index, if keys above it need not be looked up. It relies on claims before the commit: see
+    /// `index/ceiling.rs`.
+    fn ceiling<'i>(&self, index: &'i Index) -> Option<&'i Ceiling> {
+        index.ceiling.as_deref().filter(|_| self.store.promises.conflicts_at_once)
     }
 
     pub(super) fn insert_keys(
@@ -247,7 +253,7 @@ impl WriteTxn<'_> {
         // Locked first: another transaction that has put this key, and has ended, raised the ceiling before it
         // released the key.
         self.txn().lock(Space::Index, full).map_err(engine)?;
-        let is_new = match &index.ceiling {
+        let is_new = match self.ceiling(index) {
             Some(ceiling) => ceiling.rise(&full[4..], || self.store.latest().last_key(index))?,
             None => false,
         };

@@ -80,7 +80,7 @@ impl<'s> WriteTxn<'s> {
     ) -> Result<WriteTxn<'s>> {
         let mut txn = store.engine.begin(Contended::options(contended.as_ref())).map_err(engine)?;
         if let Some(contended) = &contended {
-            contended.lock(&mut *txn, options)?;
+            contended.lock(&mut *txn, options, store.client.conflict_waits())?;
         }
         let scratch = scratch::take();
         Ok(WriteTxn {

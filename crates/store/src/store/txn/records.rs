@@ -115,15 +115,18 @@ impl WriteTxn<'_> {
         self.had(done, Contended::new(collection.space, key))
     }
 
-    /// Records the key if another transaction has locked it.
+    /// Records the key if another transaction has locked it, or may turn out to have changed it.
     fn had(&mut self, done: nagi_kv::Result<()>, key: Contended) -> Result<()> {
         if matches!(done, Err(nagi_kv::Error::Conflict)) {
+            self.contended = Some(key);
+        } else if !self.store.promises.conflicts_at_once && self.contended.is_none() {
+            // If the commit has a conflict, then probably on this one.
             self.contended = Some(key);
         }
         done.map_err(engine)
     }
 
-    /// The record on which this transaction had a conflict.
+    /// The record on which this transaction had a conflict, or may have one at its commit.
     pub(crate) fn contended(&self) -> Option<Contended> {
         self.contended.clone()
     }

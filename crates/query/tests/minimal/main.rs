@@ -1,0 +1,28 @@
+//! The tests of reads and writes on an engine that promises only the contract: it finds conflicts at the commit.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(dead_code, reason = "helpers of tests that are not here")]
+
+#[path = "../it/any_plan.rs"]
+mod any_plan;
+#[path = "../it/any_plan_writes.rs"]
+mod any_plan_writes;
+#[path = "../it/finds.rs"]
+mod finds;
+#[path = "../it/fixture.rs"]
+mod fixture;
+#[path = "../it/groups.rs"]
+mod groups;
+#[path = "../it/interrupted.rs"]
+mod interrupted;
+#[path = "../it/lookups.rs"]
+mod lookups;
+#[path = "../it/multikey.rs"]
+mod multikey;
+#[path = "../it/writes.rs"]
+mod writes;
+
+/// The engine of the tests.
+fn engine() -> std::sync::Arc<dyn nagi_kv::Engine> {
+    std::sync::Arc::new(nagi_kv::Minimal::new())
+}

@@ -1,0 +1,89 @@
+//! The store as one node of several processes, over an engine to which other processes may write.
+//!
+//! An embedded engine promises that this process is the only writer (`Capabilities::only_writer`), and idents, record
+//! numbers, the catalog in memory and the gates of DDL rely on it. Over another engine, [`join`] wraps the engine so
+//! that the promise holds again: one node at a time owns the data, by a lease, and a commit of any other node is
+//! refused by the engine itself.
+//!
+//! ```text
+//!   Store --> Member --> engine of the cluster
+//!             |- lease     in the catalog: node, name, until when; renewed by a thread
+//!             |- fences    512 keys, one of which each commit writes
+//!             `- counters  a part for each fence, so that two commits never write the same part
+//! ```
+//!
+//! # Why a node without the lease cannot commit
+//!
+//! The lease ends at a stamp of the engine's clock, which is one clock for all nodes. A node takes over in a
+//! transaction that reads at a stamp behind that end, and that writes the lease and all fences.
+//!
+//! ```text
+//!   lease of A      until 100
+//!   A  transaction  reads at 97 ............................ puts fence 3, commit    -> Conflict: written at 105
+//!   B  takes over                reads at 104 (> 100), writes lease and fences at 105
+//!   A  transaction                                reads at 106 (> 100): renews the lease first -> TakenOver
+//! ```
+//!
+//! A commit of A that is earlier than 105 makes B's transaction a conflict, and B repeats it. So B's first read sees
+//! every commit of A, and none follows. No clock of a machine has to be right for that, and no process may have been
+//! stopped at a bad moment. Clocks decide only when a node is given up, and whether a node whose lease has ended still
+//! answers reads: [`lease::Lease::check`] refuses them by the monotonic clock.
+//!
+//! # Fences
+//!
+//! Two concurrent commits that write one key are a conflict, so each takes a fence of its own, [`slots`]. The number of
+//! the fence is also that of the part of each counter to which the commit adds. Its value names the commit, so it tells
+//! afterwards if a commit without an answer took effect ([`fence`]).
+//!
+//! Nothing here is used over an embedded engine. See decision 098, and docs/scale-out.md for what is missing before
+//! several nodes may own the data at once.
+
+mod counters;
+mod engine;
+mod fence;
+mod holder;
+mod lease;
+mod slots;
+mod txn;
+
+use std::sync::Arc;
+
+use nagi_error::Result;
+use nagi_kv::Engine;
+
+use engine::Member;
+use lease::Lease;
+
+/// How this process takes part in a cluster. Without effect over an embedded engine.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// Its name in the errors and logs of other nodes.
+    pub name: String,
+    /// How long the lease lasts without being renewed: so long a node that was killed keeps others out. At least 3.
+    pub lease_seconds: u32,
+    /// If another node has the lease: wait until it has ended, or fail at once.
+    pub waits: bool,
+}
+
+impl Default for NodeOptions {
+    fn default() -> NodeOptions {
+        NodeOptions {
+            name: format!("process {}", std::process::id()),
+            lease_seconds: 10,
+            waits: true,
+        }
+    }
+}
+
+/// The engine that the store is to use: the engine itself if this process is its only writer, otherwise the engine as
+/// it is seen by the node that has the lease.
+///
+/// # Errors
+/// 98 if another node has the lease and keeps it. Those of the engine.
+pub(crate) fn join(on: Arc<dyn Engine>, options: &NodeOptions) -> Result<Arc<dyn Engine>> {
+    if on.capabilities().only_writer {
+        return Ok(on);
+    }
+    let lease = Lease::acquire(on, options)?;
+    Ok(Arc::new(Member::new(Arc::new(lease))))
+}

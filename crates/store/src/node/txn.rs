@@ -1,0 +1,235 @@
+//! A transaction of a node: it reads at one snapshot from its first operation on, adds to the parts of counters, and
+//! writes a fence at its commit.
+//!
+//! The snapshot of the first operation is what makes locks safe over an engine that finds conflicts at the commit: what
+//! is read of a locked key, also outside the transaction, was not changed between the lock and the commit.
+
+use std::sync::Arc;
+
+use nagi_kv::{
+    CommitStamp, Cursor, Durability, Error, Read, Result, Savepoint, Snapshot, Space, Txn,
+};
+
+use super::{
+    counters,
+    engine::Summed,
+    fence::{Mark, Outcome},
+    lease::Lease,
+    slots::Slot,
+};
+
+/// Bits of a savepoint for the writes of the engine's transaction; those above count the additions.
+const WRITE_BITS: u32 = 32;
+
+/// An addition to a counter, staged until the commit has a fence.
+struct Add {
+    key: Vec<u8>,
+    deltas: Vec<i64>,
+}
+
+/// See the module's header.
+pub(super) struct NodeTxn {
+    inner: Box<dyn Txn>,
+    lease: Arc<Lease>,
+    is_placed: bool,
+    adds: Vec<Add>,
+}
+
+impl NodeTxn {
+    pub(super) fn new(inner: Box<dyn Txn>, lease: &Arc<Lease>) -> NodeTxn {
+        NodeTxn { inner, lease: Arc::clone(lease), is_placed: false, adds: Vec::new() }
+    }
+
+    /// Takes the snapshot, if this is the first operation.
+    fn place(&mut self) -> Result<()> {
+        if !self.is_placed {
+            self.inner.read_stamp()?;
+            self.is_placed = true;
+        }
+        Ok(())
+    }
+
+    fn read_counter(&self, key: &[u8], sum: &mut Vec<u8>) -> Result<bool> {
+        let own = self.adds.iter().filter(|add| add.key == key).map(|add| &*add.deltas);
+        counters::read(&*self.inner, key, own, sum)
+    }
+
+    fn delete_counter(&mut self, key: &[u8]) -> Result<()> {
+        self.adds.retain(|add| add.key != key);
+        for part in counters::parts(&*self.inner, key)? {
+            self.inner.delete(Space::Counters, &part)?;
+        }
+        Ok(())
+    }
+}
+
+impl Read for NodeTxn {
+    fn get<'a>(
+        &'a self,
+        space: Space,
+        key: &[u8],
+        buf: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>> {
+        if space != Space::Counters {
+            return self.inner.get(space, key, buf);
+        }
+        Ok(self.read_counter(key, buf)?.then_some(buf.as_slice()))
+    }
+
+    fn get_many(
+        &self,
+        space: Space,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        if space != Space::Counters {
+            return self.inner.get_many(space, keys, visit);
+        }
+        let mut sum = Vec::new();
+        for (index, key) in keys.iter().enumerate() {
+            let is_there = self.read_counter(key, &mut sum)?;
+            visit(index, is_there.then_some(&sum));
+        }
+        Ok(())
+    }
+
+    fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
+        self.inner.cursor(space, start, end)
+    }
+}
+
+impl Txn for NodeTxn {
+    fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        self.place()?;
+        if space == Space::Counters {
+            self.delete_counter(key)?;
+        }
+        self.inner.put(space, key, value)
+    }
+
+    fn delete(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        self.place()?;
+        match space {
+            Space::Counters => self.delete_counter(key),
+            _ => self.inner.delete(space, key),
+        }
+    }
+
+    fn put_exclusive(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        self.place()?;
+        self.inner.put_exclusive(space, key, value)
+    }
+
+    fn put_over(&mut self, space: Space, key: &[u8], old: &[u8], new: &[u8]) -> Result<()> {
+        self.place()?;
+        self.inner.put_over(space, key, old, new)
+    }
+
+    fn delete_exclusive(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        self.place()?;
+        self.inner.delete_exclusive(space, key)
+    }
+
+    fn lock_while(
+        &mut self,
+        space: Space,
+        key: &[u8],
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        self.place()?;
+        self.inner.lock_while(space, key, go_on)
+    }
+
+    fn get_locked<'a>(
+        &'a self,
+        space: Space,
+        key: &[u8],
+        buf: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>> {
+        self.inner.get_locked(space, key, buf)
+    }
+
+    fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) -> Result<()> {
+        self.place()?;
+        if space != Space::Counters {
+            return self.inner.add(space, key, deltas);
+        }
+        self.adds.push(Add { key: key.to_vec(), deltas: deltas.to_vec() });
+        Ok(())
+    }
+
+    fn append(&mut self, log: Space, value: &[u8], joined: bool) -> Result<()> {
+        self.place()?;
+        self.inner.append(log, value, joined)
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        Ok(Arc::new(Summed(self.inner.snapshot()?)))
+    }
+
+    fn read_stamp(&self) -> Result<CommitStamp> {
+        self.inner.read_stamp()
+    }
+
+    fn staged_bytes(&self) -> usize {
+        let adds = self.adds.iter().map(|add| add.key.len() + 8 * add.deltas.len());
+        self.inner.staged_bytes() + adds.sum::<usize>()
+    }
+
+    fn savepoint(&self) -> Savepoint {
+        let writes = self.inner.savepoint().write_index();
+        Savepoint::new(writes | self.adds.len() << WRITE_BITS)
+    }
+
+    fn rollback_to(&mut self, savepoint: Savepoint) {
+        let both = savepoint.write_index();
+        self.adds.truncate(both >> WRITE_BITS);
+        self.inner.rollback_to(Savepoint::new(both & ((1 << WRITE_BITS) - 1)));
+    }
+
+    fn commit(mut self: Box<Self>, durability: Durability) -> Result<CommitStamp> {
+        if self.staged_bytes() == 0 {
+            return self.inner.commit(durability);
+        }
+        let read_stamp = self.inner.read_stamp()?.0;
+        self.lease.cover(read_stamp)?;
+        let slots = &self.lease.slots;
+        let slot = slots.take(read_stamp).ok_or(Error::Conflict)?;
+        let mark = self.lease.mark();
+        let mut staged = mark.put(&mut *self.inner, slot.number);
+        for add in &self.adds {
+            let part = counters::part(&add.key, slot.number);
+            staged = staged.and_then(|()| self.inner.add(Space::Counters, &part, &add.deltas));
+        }
+        if let Err(error) = staged {
+            slots.give_back(slot, None);
+            return Err(error);
+        }
+        let done = self.inner.commit(durability);
+        match done {
+            Ok(stamp) => slots.give_back(slot, Some(stamp.0)),
+            Err(Error::Conflict) => slots.give_back(slot, None),
+            Err(Error::Undetermined) => return decide(&self.lease, slot, mark),
+            Err(_) => slots.give_up(slot),
+        }
+        done
+    }
+}
+
+/// Finds out what became of a commit. One that failed is a conflict for its caller, which repeats the transaction.
+fn decide(lease: &Lease, slot: Slot, mark: Mark) -> Result<CommitStamp> {
+    match mark.outcome(&*lease.engine, slot.number) {
+        Ok(Outcome::Committed(stamp)) => {
+            lease.slots.give_back(slot, Some(stamp.0));
+            Ok(stamp)
+        }
+        Ok(Outcome::Failed(stamp)) => {
+            lease.slots.give_back(slot, Some(stamp.0));
+            Err(Error::Conflict)
+        }
+        Ok(Outcome::Unknown) | Err(_) => {
+            lease.slots.give_up(slot);
+            Err(Error::Undetermined)
+        }
+    }
+}
