@@ -104,8 +104,10 @@ mongosh tools service oplog ycsb streams debezium seeds: build
 	@scripts/deps test
 	@FULL=1 tests/run $(NAGI) $@
 
-tikv: deps            # the engine over TiKV against a placement driver and a store, built from Go modules
+tikv: build           # the engine over TiKV, and the server over it, against a placement driver and a store, built from Go modules
+	@scripts/deps test
 	@tests/tikv/run.py cargo test --locked -p nagi-kv-tikv --test cluster -- --test-threads=1
+	@tests/run $(NAGI) tikv
 
 crash: build
 	@CRASH_ROUNDS=$${CRASH_ROUNDS:-200} tests/run $(NAGI) crash

@@ -219,7 +219,10 @@ impl Maintenance for Tikv {
         loop {
             let more = next(&mut key, &mut value)?;
             if more {
-                if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
+                if key.len() > KEY_BYTES_MAX {
+                    return Err(Error::KeyTooLong(key.len(), KEY_BYTES_MAX));
+                }
+                if value.len() > VALUE_BYTES_MAX {
                     return Err(Error::other("an entry of a load is too large for TiKV"));
                 }
                 overlay.put(space, &key, &value);

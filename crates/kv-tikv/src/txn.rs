@@ -85,7 +85,7 @@ impl Transaction {
     /// Tests the limits before a write, and takes the timestamp.
     fn before_write(&self, key: &[u8], value_bytes: usize) -> Result<()> {
         if key.len() > KEY_BYTES_MAX {
-            return Err(Error::other(format!("a key of more than {KEY_BYTES_MAX} bytes")));
+            return Err(Error::KeyTooLong(key.len(), KEY_BYTES_MAX));
         }
         if value_bytes > VALUE_BYTES_MAX {
             return Err(Error::other(format!("a value of more than {VALUE_BYTES_MAX} bytes")));

@@ -13,6 +13,7 @@ mod about;
 mod alerts;
 mod audit;
 mod cache;
+mod cluster;
 mod compression;
 mod encryption;
 mod expansion;
@@ -29,6 +30,7 @@ mod tls;
 mod typed;
 
 pub(crate) use about::{About, SHORT, about, more};
+pub(crate) use cluster::missing as missing_cluster;
 pub(crate) use compression::Compression;
 pub(crate) use encryption::{EncryptionOptions, KeyPlace, KeySource, KmipOptions, not_with};
 pub(crate) use notes::refusal;
@@ -376,6 +378,8 @@ mod tests {
         assert_eq!(by_name("rocks"), EngineKind::Embedded);
         assert_eq!(by_name("mmapv1"), EngineKind::Mapped);
         assert_eq!(by_name("lmdb"), EngineKind::Mapped);
+        let cluster = ["--storageEngine", "tikv", "--storageUri", "tikv://pd"];
+        assert_eq!(options(&cluster).unwrap().engine, EngineKind::Distributed);
         let usual = options(&[]).unwrap();
         assert!(usual.engine == EngineKind::Embedded && !usual.engine_chosen);
         assert!(usual.mapped.prealloc && !usual.mapped.small_files);

@@ -29,9 +29,9 @@ fn what_is_too_large_is_refused_before_the_store_sees_it() {
     let limits = engine.limits();
     let mut txn = engine.begin(TxnOptions::default()).expect("begins");
     let long = vec![1; limits.key_bytes_max + 1];
-    assert!(matches!(txn.put(Space::Records, &long, b""), Err(Error::Io(_))));
-    assert!(matches!(txn.delete(Space::Records, &long), Err(Error::Io(_))));
-    assert!(matches!(txn.lock(Space::Records, &long), Err(Error::Io(_))));
+    assert!(matches!(txn.put(Space::Records, &long, b""), Err(Error::KeyTooLong(..))));
+    assert!(matches!(txn.delete(Space::Records, &long), Err(Error::KeyTooLong(..))));
+    assert!(matches!(txn.lock(Space::Records, &long), Err(Error::KeyTooLong(..))));
     let large = vec![1; limits.value_bytes_max + 1];
     assert!(matches!(txn.put(Space::Records, b"k", &large), Err(Error::Io(_))));
     drop(txn);

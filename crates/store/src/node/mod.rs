@@ -46,7 +46,7 @@ mod lease;
 mod slots;
 mod txn;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use nagi_error::Result;
 use nagi_kv::Engine;
@@ -63,6 +63,31 @@ pub struct NodeOptions {
     pub lease_seconds: u32,
     /// If another node has the lease: wait until it has ended, or fail at once.
     pub waits: bool,
+    /// Is told when another node has taken over: this process should end.
+    pub on_lost: OnLost,
+}
+
+/// A function that is called once, on any thread, when another node has taken over. It must not use the store.
+#[derive(Clone, Default)]
+pub struct OnLost(Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl OnLost {
+    /// Calls `tell`.
+    pub fn new(tell: impl Fn() + Send + Sync + 'static) -> OnLost {
+        OnLost(Some(Arc::new(tell)))
+    }
+
+    fn tell(&self) {
+        if let Some(tell) = &self.0 {
+            tell();
+        }
+    }
+}
+
+impl fmt::Debug for OnLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnLost").field(&self.0.is_some()).finish()
+    }
 }
 
 impl Default for NodeOptions {
@@ -71,6 +96,7 @@ impl Default for NodeOptions {
             name: format!("process {}", std::process::id()),
             lease_seconds: 10,
             waits: true,
+            on_lost: OnLost::default(),
         }
     }
 }

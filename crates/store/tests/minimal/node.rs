@@ -14,7 +14,7 @@ use nagi_bson::{Doc, Value, doc};
 use nagi_error::Result;
 use nagi_kv::{Engine, Error, Faults, Faulty, Minimal, Point, Space, TxnOptions};
 use nagi_store::{
-    CommitStamp, Durability, Lifetime, Namespace, NodeOptions, Oplog, RecordBuf, Store,
+    CommitStamp, Durability, Lifetime, Namespace, NodeOptions, OnLost, Oplog, RecordBuf, Store,
     StoreOptions, Transaction, WriteOptions, WriteTxn,
 };
 
@@ -81,7 +81,7 @@ fn a_second_node_is_refused_while_the_first_lives_and_let_in_after_it_has_left()
 fn a_node_that_waits_is_refused_when_it_sees_that_the_other_one_lives() {
     let engine: Arc<dyn Engine> = Arc::new(Minimal::new());
     let waits = |seconds| StoreOptions {
-        node: NodeOptions { name: "n".into(), lease_seconds: seconds, waits: true },
+        node: NodeOptions { name: "n".into(), lease_seconds: seconds, ..NodeOptions::default() },
         ..StoreOptions::default()
     };
     let first = Store::open(Arc::clone(&engine), waits(3)).unwrap();
@@ -113,6 +113,34 @@ fn a_node_that_waits_gets_in_when_the_lease_of_one_that_was_killed_ends() {
     assert_eq!(ids(&second, &name), [1]);
     assert_eq!(second.collection(&name).unwrap().count(), 1);
     put(&second, &name, 2).unwrap();
+}
+
+/// The process is told once that another node has taken over; never that it has left in good order.
+#[test]
+fn a_node_is_told_of_a_takeover() {
+    let engine: Arc<dyn Engine> = Arc::new(Minimal::new());
+    let told = Arc::new(AtomicI64::new(0));
+    let node = |name: &str| {
+        let told = Arc::clone(&told);
+        let on_lost = OnLost::new(move || drop(told.fetch_add(1, SeqCst)));
+        let mut options = options(name);
+        options.node.on_lost = on_lost;
+        Store::open(Arc::clone(&engine), options).unwrap()
+    };
+    let first = node("one");
+    first.close().unwrap();
+    let second = node("two");
+    pass(&*engine, 20);
+    let third = node("three");
+    assert_eq!(told.load(SeqCst), 0, "it has not asked yet");
+    let name = Namespace::parse("d.c").unwrap();
+    for _ in 0..2 {
+        assert_eq!(error(put(&second, &name, 1)).split(':').next(), Some("91"));
+    }
+    assert_eq!(told.load(SeqCst), 1);
+    put(&third, &name, 1).unwrap();
+    drop((first, second, third));
+    assert_eq!(told.load(SeqCst), 1);
 }
 
 /// Each write of a node is either seen by the node that takes over, or refused.
@@ -372,8 +400,8 @@ fn a_lease_that_cannot_be_renewed_stops_commits_until_it_can() {
     let name = Namespace::parse("d.c").unwrap();
     put(&store, &name, 1).unwrap();
     pass(&*engine, 20);
-    faults.arm(Point::Commit, 0, 1, || Error::other("unreachable"));
-    assert_eq!(error(put(&store, &name, 2)), "1: Storage engine error: unreachable");
+    faults.arm(Point::Commit, 0, 1, || Error::Unreachable("a commit failed: no answer".into()));
+    assert_eq!(error(put(&store, &name, 2)), "6: a commit failed: no answer");
     put(&store, &name, 3).unwrap();
     assert_eq!(ids(&store, &name), [1, 3]);
 }
