@@ -234,6 +234,7 @@ mod tests {
             unused_of("--storageEngine inMemory --journalCommitInterval 50"),
             [pair("storage.journal.commitIntervalMs", "wiredTiger, mmapv1")]
         );
+        #[cfg(feature = "tikv")]
         assert_eq!(
             unused_of("--storageEngine tikv --storageUri tikv://pd --directIO false --syncdelay 5"),
             [pair("storage.directIO", "wiredTiger"), pair("storage.syncPeriodSecs", "mmapv1")]

@@ -1,4 +1,4 @@
-//! The engine over TiKV, in a program that has it: it brings a runtime, HTTP and TLS, which the library does without.
+//! The engine over TiKV, in a program that was built with it (the feature `tikv`, decision 097).
 
 use std::{path::Path, sync::Arc};
 
@@ -23,7 +23,8 @@ pub fn check_address(_: &str) -> Result<(), String> {
 }
 
 #[cfg(not(feature = "tikv"))]
-const ABSENT: &str = "this program was built without the client of TiKV";
+const ABSENT: &str = "this program was built without the client of TiKV; in a clone, `make build FEATURES=tikv` or \
+    `cargo build --release -p nagi-app --features tikv` builds one with it";
 
 /// Opens the engine. The folder, in which only spills and diagnostic data are stored, gets the mark of the engine:
 /// a later start without `--storageEngine` must not look like one that has lost all data.

@@ -36,9 +36,6 @@ pub(super) fn from_settings(
     let Some(address) = address else {
         return Err(missing("--storageEngine tikv (storage.engine)"));
     };
-    nagi_host::check_address(address).map_err(|why| {
-        format!("BadValue: bad value '{address}' for {KEY} (--storageUri): {why}")
-    })?;
     for (key, flag, why) in REFUSED {
         if settings.get(key).is_some_and(|value| value != "false") {
             let name =
@@ -46,6 +43,9 @@ pub(super) fn from_settings(
             return Err(format!("BadValue: {name} is not for the storage engine tikv: {why}"));
         }
     }
+    nagi_host::check_address(address).map_err(|why| {
+        format!("BadValue: bad value '{address}' for {KEY} (--storageUri): {why}")
+    })?;
     Ok(Some(address.to_owned()))
 }
 
@@ -59,8 +59,6 @@ pub(crate) fn missing(what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nagi_host::EngineKind;
-
     use crate::options::{self, Request};
 
     fn read(args: &str) -> Result<Box<options::Options>, String> {
@@ -71,17 +69,22 @@ mod tests {
         }
     }
 
+    fn refused(cases: &[(&str, &str)]) {
+        for (args, text) in cases {
+            let error = read(args).unwrap_err();
+            assert!(error.contains(text), "{args}: {error}");
+        }
+    }
+
     #[test]
     fn an_address_and_its_engine_belong_together() {
-        for (args, text) in [
+        refused(&[
             (
                 "--storageEngine tikv",
                 "needs the address of the cluster: storage.uri (--storageUri)",
             ),
             ("--storageUri tikv://pd", "is for the storage engine tikv: add --storageEngine tikv"),
             ("--storageEngine mmapv1 --storageUri tikv://pd", "is for the storage engine tikv"),
-            ("--storageEngine tikv --storageUri pd:2379", "bad value 'pd:2379' for storage.uri"),
-            ("--storageEngine tikv --storageUri tikv://pd/A", "a prefix has 1 to 32 of a-z"),
             ("--storageEngine tikv --storageUri tikv://pd --replSet r", "it keeps no oplog yet"),
             (
                 "--storageEngine tikv --storageUri tikv://pd --repair",
@@ -91,18 +94,29 @@ mod tests {
                 "--storageEngine tikv --storageUri tikv://pd --enableEncryption --encryptionKeyFile k",
                 "tikv keeps its data in the cluster",
             ),
-        ] {
-            let error = read(args).unwrap_err();
-            assert!(error.contains(text), "{args}: {error}");
-        }
+        ]);
+        assert!(read("--storageEngine wiredTiger").unwrap().cluster.is_none());
     }
 
+    #[cfg(feature = "tikv")]
     #[test]
-    fn an_address_is_kept_as_it_is_given() {
+    fn an_address_is_checked_and_kept_as_it_is_given() {
+        refused(&[
+            ("--storageEngine tikv --storageUri pd:2379", "bad value 'pd:2379' for storage.uri"),
+            ("--storageEngine tikv --storageUri tikv://pd/A", "a prefix has 1 to 32 of a-z"),
+        ]);
         let given = "tikv://pd1:2379,pd2/orders";
         let options = read(&format!("--storageEngine tikv --storageUri {given}")).unwrap();
         assert_eq!(options.cluster.as_deref(), Some(given));
-        assert!(options.engine == EngineKind::Distributed && options.engine_chosen);
-        assert!(read("--storageEngine wiredTiger").unwrap().cluster.is_none());
+        assert!(options.engine == nagi_host::EngineKind::Distributed && options.engine_chosen);
+    }
+
+    #[cfg(not(feature = "tikv"))]
+    #[test]
+    fn a_program_without_the_engine_says_how_to_get_it() {
+        refused(&[(
+            "--storageEngine tikv --storageUri tikv://pd",
+            "built without the client of TiKV; in a clone, `make build FEATURES=tikv` or",
+        )]);
     }
 }

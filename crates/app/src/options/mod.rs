@@ -378,8 +378,6 @@ mod tests {
         assert_eq!(by_name("rocks"), EngineKind::Embedded);
         assert_eq!(by_name("mmapv1"), EngineKind::Mapped);
         assert_eq!(by_name("lmdb"), EngineKind::Mapped);
-        let cluster = ["--storageEngine", "tikv", "--storageUri", "tikv://pd"];
-        assert_eq!(options(&cluster).unwrap().engine, EngineKind::Distributed);
         let usual = options(&[]).unwrap();
         assert!(usual.engine == EngineKind::Embedded && !usual.engine_chosen);
         assert!(usual.mapped.prealloc && !usual.mapped.small_files);
