@@ -12,8 +12,8 @@
 //! A thread sends the repeated messages. Before it sends `WATCHDOG=1` it runs a probe: a `ping` that takes the path of
 //! a client's request, and a snapshot of a store on this machine. If the server hangs, the probe does not return, and
 //! the service manager ends the process after its interval. A cluster that does not answer is no reason: its requests
-//! have time limits, and another process would not be answered either. While the server starts or stops there is nothing to probe; progress is
-//! then CPU time or disk I/O of this process since the last message.
+//! have time limits, and another process would not be answered either. While the server starts or stops there is
+//! nothing to probe; progress is then CPU time or disk I/O of this process since the last message.
 //!
 //! With `--fork` nothing is sent: the service manager watches the parent process.
 

@@ -29,10 +29,13 @@ const ABSENT: &str = "this program was built without the client of TiKV; in a cl
 /// Opens the engine. The folder, in which only spills and diagnostic data are stored, gets the mark of the engine:
 /// a later start without `--storageEngine` must not look like one that has lost all data.
 #[cfg(feature = "tikv")]
-pub(crate) fn open(folder: &Path, address: &str) -> nagi_kv::Result<Arc<dyn Engine>> {
+pub(crate) fn open(
+    folder: &Path,
+    address: &str,
+    name: &'static str,
+) -> nagi_kv::Result<Arc<dyn Engine>> {
     use nagi_kv_disk::marker;
 
-    let name = crate::EngineKind::Distributed.name();
     let wrong = |text: String| {
         nagi_kv::Error::Io(std::io::Error::new(std::io::ErrorKind::InvalidInput, text))
     };
@@ -44,7 +47,7 @@ pub(crate) fn open(folder: &Path, address: &str) -> nagi_kv::Result<Arc<dyn Engi
 }
 
 #[cfg(not(feature = "tikv"))]
-pub(crate) fn open(_: &Path, _: &str) -> nagi_kv::Result<Arc<dyn Engine>> {
+pub(crate) fn open(_: &Path, _: &str, _: &str) -> nagi_kv::Result<Arc<dyn Engine>> {
     Err(nagi_kv::Error::other(ABSENT))
 }
 
@@ -58,7 +61,7 @@ mod tests {
         assert!(check_address("pd").is_err_and(|error| error.contains("begins with tikv://")));
         let folder = nagi_testkit::Scratch::new();
         std::fs::create_dir_all(folder.path()).expect("it can be created");
-        assert!(open(folder.path(), "tikv://").is_err());
+        assert!(open(folder.path(), "tikv://", "tikv").is_err());
         assert!(!nagi_kv_disk::marker::may_hold_data(folder.path()));
     }
 }

@@ -97,7 +97,9 @@ pub fn open(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<Arc<dyn
             let engine = nagi_kv_rocks::open(folder, options)?;
             Ok(engine)
         }
-        EngineSettings::Distributed { address } => distributed::open(folder, address),
+        EngineSettings::Distributed { address } => {
+            distributed::open(folder, address, EngineKind::Distributed.name())
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     calls::{Calls, Count},
-    connect,
+    connect::{self, PAUSE_MAX, PAUSE_MIN},
     contact::Contact,
     error::{Kind, Reason, failure, kind},
     options::Options,
@@ -34,8 +34,6 @@ use crate::{
 
 /// Time for one attempt of a read. A request within it has less: `Options::request_timeout`.
 const ATTEMPT: Duration = Duration::from_secs(5);
-pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(5);
-pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Time to find out that a failed commit has not taken effect.
 const ROLLBACK: Duration = Duration::from_secs(10);
 /// Locks of an unfinished commit are valid for 3 seconds at least.

@@ -1,16 +1,19 @@
-//! Connections to the placement drivers, which are asked for timestamps and for the places of regions.
+//! Connections to the placement drivers, which give timestamps and know the places of regions.
 
-use std::{io, time::Instant};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
 use nagi_kv::{Error, Result};
 use tikv_client::{Config, TransactionClient};
 use tokio::time::{sleep, timeout};
 
-use crate::{
-    client::{PAUSE_MAX, PAUSE_MIN},
-    error::shortened,
-    options::Options,
-};
+use crate::{error::shortened, options::Options};
+
+/// The pauses between repetitions of a request.
+pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(5);
+pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// A page has at most 512 entries of 70 KiB.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;

@@ -214,6 +214,7 @@ impl Engine for Tikv {
 
 impl Maintenance for Tikv {
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
+        self.core.writes(space);
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut overlay = Overlay::new();
         loop {
@@ -263,8 +264,12 @@ impl Maintenance for Tikv {
         Ok(())
     }
 
+    /// Asks the cluster for nothing unless there is something to remove: it may not answer.
     fn close(&self) -> Result<()> {
-        self.drop_range(Space::Spill, &[], &[])
+        match self.core.has_spills() {
+            true => self.drop_range(Space::Spill, &[], &[]),
+            false => Ok(()),
+        }
     }
 
     fn checkpoint(&self, _: &Path) -> Result<()> {

@@ -194,6 +194,7 @@ impl Read for Transaction {
 impl Txn for Transaction {
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
         self.before_write(key, value.len())?;
+        self.core.writes(space);
         self.overlay.lock().put(space, key, value);
         Ok(())
     }

@@ -28,7 +28,8 @@ pub(super) fn from_settings(
     if engine != Some(EngineKind::Distributed) {
         return match address {
             Some(_) => Err(format!(
-                "BadValue: {KEY} (--storageUri) is for the storage engine tikv: add --storageEngine tikv (storage.engine)"
+                "BadValue: {KEY} (--storageUri) is for the storage engine tikv: add --storageEngine tikv \
+                 (storage.engine)"
             )),
             None => Ok(None),
         };
