@@ -122,7 +122,9 @@ fn a_node_is_told_of_a_takeover() {
     let told = Arc::new(AtomicI64::new(0));
     let node = |name: &str| {
         let told = Arc::clone(&told);
-        let on_lost = OnLost::new(move || drop(told.fetch_add(1, SeqCst)));
+        let on_lost = OnLost::new(move || {
+            told.fetch_add(1, SeqCst);
+        });
         let mut options = options(name);
         options.node.on_lost = on_lost;
         Store::open(Arc::clone(&engine), options).unwrap()
