@@ -93,14 +93,16 @@ impl Locked {
         }
     }
 
-    /// `transactions`: each has passed the gate of its collection.
-    fn used(&self, transactions: u64) -> LockUse {
-        let global_count = self.count.load(Ordering::Relaxed);
+    /// `transactions`: each has passed the gate of its collection. `waiting_micros`: it waits for the global lock now,
+    /// since so long. As in MongoDB, a lock counts when it is asked for.
+    fn used(&self, transactions: u64, waiting_micros: Option<u64>) -> LockUse {
+        let count = self.count.load(Ordering::Relaxed);
+        let waiting = u64::from(waiting_micros.is_some());
         LockUse {
-            global_count,
-            wait_count: self.waits.load(Ordering::Relaxed),
-            wait_micros: self.wait_micros.load(Ordering::Relaxed),
-            collection_count: if global_count > 0 { transactions } else { 0 },
+            global_count: count + waiting,
+            wait_count: self.waits.load(Ordering::Relaxed) + waiting,
+            wait_micros: self.wait_micros.load(Ordering::Relaxed) + waiting_micros.unwrap_or(0),
+            collection_count: if count > 0 { transactions } else { 0 },
         }
     }
 }
@@ -182,7 +184,7 @@ pub(crate) struct OpView {
     pub(crate) docs_examined: u64,
     pub(crate) yields: u64,
     pub(crate) write_conflicts: u64,
-    /// The locks that it has taken so far.
+    /// The locks that it has taken so far, and the one that it waits for.
     pub(crate) locks: LockUse,
 }
 
@@ -511,6 +513,7 @@ impl Op {
             return None;
         }
         let text = self.text.lock();
+        let yields = self.examined.yields.load(Ordering::Relaxed);
         Some(OpView {
             id,
             kill_pending: self.kill_code.load(Ordering::Relaxed) != 0,
@@ -531,8 +534,8 @@ impl Op {
                 .is_some_and(|waits| waits.present_micros().is_some()),
             keys_examined: self.examined.keys.load(Ordering::Relaxed),
             docs_examined: self.examined.docs.load(Ordering::Relaxed),
-            yields: self.examined.yields.load(Ordering::Relaxed),
-            locks: self.locked.used(self.examined.yields.load(Ordering::Relaxed) + 1),
+            yields,
+            locks: self.locked.used(yields + 1, text.lock_wait_since.map(clock::micros_since)),
             write_conflicts: self.examined.conflicts.load(Ordering::Relaxed),
         })
     }

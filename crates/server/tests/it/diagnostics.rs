@@ -19,6 +19,12 @@ fn locked(server: &Arc<Server>) -> Client {
 
 /// Polls currentOp until an insert waits for the lock, and returns its operation id.
 fn wait_for_insert(admin: &mut Client) -> i32 {
+    let Value::Int32(id) = waiting_insert(admin).get("opid") else { panic!("no opid") };
+    id
+}
+
+/// The same; returns the operation.
+fn waiting_insert(admin: &mut Client) -> DocBuf {
     loop {
         let reply = admin.run("admin", doc! { "currentOp": 1, "op": "insert" }.as_doc());
         let found = reply.get("inprog").as_array().and_then(|list| list.iter().next());
@@ -30,11 +36,38 @@ fn wait_for_insert(admin: &mut Client) -> i32 {
             if op.get("waitingForLock") != Value::Bool(true) {
                 continue; // it does not wait for the lock yet
             }
-            let Value::Int32(id) = op.get("opid") else { panic!("{op:?}") };
-            return id;
+            return op.to_buf();
         }
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_wait_for_a_lock_is_in_its_statistics() {
+    let server = server();
+    let mut admin = locked(&server);
+    let mut writer = Client::new(&server);
+    let thread = std::thread::spawn(move || writer.shell("{insert: 'c', documents: [{_id: 1}]}"));
+    let waited = |op: &DocBuf| {
+        assert_eq!(op.get("locks").to_string(), "{ Global: \"w\" }");
+        let stats = op.get("lockStats").as_doc().unwrap();
+        let lock = stats.get("Global").as_doc().unwrap_or_else(|| panic!("{op:?}"));
+        for count in ["acquireCount", "acquireWaitCount"] {
+            assert_eq!(lock.get(count).to_string(), "{ w: 1 }", "{op:?}");
+        }
+        assert_eq!(stats.iter().count(), 1, "it has no collection yet");
+        let Value::Int64(micros) = lock.get("timeAcquiringMicros").as_doc().unwrap().get("w")
+        else {
+            panic!("{op:?}")
+        };
+        micros
+    };
+    let first = waited(&waiting_insert(&mut admin));
+    while waited(&waiting_insert(&mut admin)) <= first {
+        std::thread::yield_now();
+    }
+    assert!(is_ok(&admin.run("admin", doc! { "fsyncUnlock": 1 }.as_doc())));
+    assert!(is_ok(&thread.join().unwrap()));
 }
 
 #[test]

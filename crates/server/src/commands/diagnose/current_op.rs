@@ -332,10 +332,10 @@ fn write_running(op: &Op, running: &Running<'_>, w: &mut DocWriter<'_>) {
 fn write_waits(view: &OpView, w: &mut DocWriter<'_>) {
     w.put("numYields", i32::try_from(view.yields).unwrap_or(i32::MAX));
     w.put("killPending", view.kill_pending);
-    w.doc("locks", |w| {
-        if !view.waiting_for_lock {
-            view.locks.write_held(w);
-        }
+    w.doc("locks", |w| match view.waiting_for_lock {
+        // While it waits for the global lock it holds no other one.
+        true => w.put("Global", "w"),
+        false => view.locks.write_held(w),
     });
     w.put("waitingForLock", view.waiting_for_lock);
     if view.waiting_for_transaction {
