@@ -1,7 +1,7 @@
 //! A socket whose writes fail when the client reads too little for a while.
 //!
-//! A client that acknowledges with an empty window is there, so the kernel keeps what waits for it without end. One that
-//! reads a byte now and then keeps its connection and the reply as long.
+//! A client that acknowledges with an empty window is there, so the kernel keeps what waits for it without end. One
+//! that reads a byte now and then keeps its connection and the reply as long.
 
 use std::future::Future;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -15,8 +15,8 @@ use tokio::time::{Instant, Sleep, sleep};
 /// What a client must read in the time.
 const READ_BYTES_MIN: usize = 64 << 10;
 
-/// Reads and writes `S`; writes fail that have to wait for the client, and advance by less than [`READ_BYTES_MIN`] in the
-/// whole time.
+/// Reads and writes `S`; writes fail that have to wait for the client, and advance by less than [`READ_BYTES_MIN`] in
+/// the whole time.
 pub(crate) struct Patience<S> {
     socket: S,
     time_max: Duration,

@@ -94,7 +94,7 @@ impl Locked {
     }
 
     /// `transactions`: each has passed the gate of its collection. `waiting_micros`: it waits for the global lock now,
-    /// since so long. As in MongoDB, a lock counts when it is asked for.
+    /// since so long. As in MongoDB, a lock counts from the beginning of the wait.
     fn used(&self, transactions: u64, waiting_micros: Option<u64>) -> LockUse {
         let count = self.count.load(Ordering::Relaxed);
         let waiting = u64::from(waiting_micros.is_some());
