@@ -21,7 +21,7 @@ use crate::clock;
 use crate::fail_points::FailPoints;
 use crate::interruption::interruption;
 use crate::limits::{OP_COMMAND_BYTES_MAX, PEER_LOOK};
-use crate::metrics::locks::LockUse;
+use crate::metrics::locks::{LockMode, LockUse};
 use crate::metrics::long_operations::Blocked;
 use crate::names::UserName;
 use crate::printable::{without_users_secrets, write_cut};
@@ -94,16 +94,14 @@ impl Locked {
         }
     }
 
-    /// `transactions`: each has passed the gate of its collection. `waiting_micros`: it waits for the global lock now,
-    /// since so long. As in MongoDB, a lock counts from the beginning of the wait.
-    fn used(&self, transactions: u64, waiting_micros: Option<u64>) -> LockUse {
-        let count = self.count.load(Ordering::Relaxed);
-        let waiting = u64::from(waiting_micros.is_some());
+    /// `transactions`: each has passed the gate of its collection.
+    fn used(&self, transactions: u64) -> LockUse {
+        let global_count = self.count.load(Ordering::Relaxed);
         LockUse {
-            global_count: count + waiting,
-            wait_count: self.waits.load(Ordering::Relaxed) + waiting,
-            wait_micros: self.wait_micros.load(Ordering::Relaxed) + waiting_micros.unwrap_or(0),
-            collection_count: if count > 0 { transactions } else { 0 },
+            global_count,
+            wait_count: self.waits.load(Ordering::Relaxed),
+            wait_micros: self.wait_micros.load(Ordering::Relaxed),
+            collection_count: if global_count > 0 { transactions } else { 0 },
         }
     }
 }
@@ -160,8 +158,8 @@ struct OpText {
     queued_since: Option<Instant>,
     /// Time that the request has spent waiting for tickets so far.
     queued_micros: u64,
-    /// When its wait for the lock of `fsync` began.
-    lock_wait_since: Option<Instant>,
+    /// When its wait for the lock of `fsync` began, and the mode in which it waits.
+    lock_wait: Option<(LockMode, Instant)>,
 }
 
 impl OpText {
@@ -207,15 +205,15 @@ pub(crate) struct OpView {
     pub(crate) lsid: Option<SessionId>,
     /// The time that it has been waiting for a ticket, if it waits.
     pub(crate) queued_micros: Option<u64>,
-    /// It waits to write while the server is locked against writes.
-    pub(crate) waiting_for_lock: bool,
+    /// It waits to write while the server is locked against writes, or to lock it, since so many microseconds.
+    pub(crate) awaited_lock: Option<(LockMode, u64)>,
     /// It waits for a transaction that holds a record which it needs.
     pub(crate) waiting_for_transaction: bool,
     pub(crate) keys_examined: u64,
     pub(crate) docs_examined: u64,
     pub(crate) yields: u64,
     pub(crate) write_conflicts: u64,
-    /// The locks that it has taken so far, and the one that it waits for.
+    /// The locks that it has taken so far.
     pub(crate) locks: LockUse,
 }
 
@@ -243,7 +241,7 @@ impl Op {
                 lsid: None,
                 queued_since: None,
                 queued_micros: 0,
-                lock_wait_since: None,
+                lock_wait: None,
             }),
             description,
             connection_id,
@@ -488,8 +486,8 @@ impl Op {
     }
 
     /// Records since when it waits for the server to be unlocked for writes; `None`: it does not.
-    pub(crate) fn set_waiting_for_lock(&self, since: Option<Instant>) {
-        self.text.lock().lock_wait_since = since;
+    pub(crate) fn set_waiting_for_lock(&self, since: Option<(LockMode, Instant)>) {
+        self.text.lock().lock_wait = since;
     }
 
     pub(crate) fn set_conflict_waits(&self, waits: Arc<ConflictWaits>) {
@@ -502,8 +500,8 @@ impl Op {
         if self.id() == 0 {
             return None;
         }
-        let since = self.text.lock().lock_wait_since;
-        let lock = since.map(|since| (Blocked::Lock, clock::micros_since(since)));
+        let wait = self.text.lock().lock_wait;
+        let lock = wait.map(|(_, since)| (Blocked::Lock, clock::micros_since(since)));
         let conflict = || self.conflict_waits.get().and_then(|waits| waits.present_micros());
         lock.or_else(|| conflict().map(|micros| (Blocked::Transaction, micros)))
     }
@@ -569,7 +567,7 @@ impl Op {
             started_ms: clock::wall_ms() - (clock::micros_since(text.started) / 1000) as i64,
             lsid: text.lsid,
             queued_micros: text.queued_since.map(clock::micros_since),
-            waiting_for_lock: text.lock_wait_since.is_some(),
+            awaited_lock: text.lock_wait.map(|(mode, since)| (mode, clock::micros_since(since))),
             waiting_for_transaction: self
                 .conflict_waits
                 .get()
@@ -577,7 +575,7 @@ impl Op {
             keys_examined,
             docs_examined,
             yields,
-            locks: self.locked.used(yields + 1, text.lock_wait_since.map(clock::micros_since)),
+            locks: self.locked.used(yields + 1),
             write_conflicts: self.examined.conflicts.load(Ordering::Relaxed),
         })
     }

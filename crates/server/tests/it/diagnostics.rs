@@ -139,13 +139,14 @@ fn a_write_that_waits_shows_its_statement() {
     }
 }
 
-/// Polls currentOp until an operation with these fields is running.
-fn wait_for(admin: &mut Client, fields: &str) {
+/// Polls currentOp until an operation with these fields is running, and returns it.
+fn wait_for(admin: &mut Client, fields: &str) -> DocBuf {
     let asked = nagi_bson::json::parse(&format!("{{currentOp: 1, {fields}}}")).unwrap();
     loop {
         let reply = admin.run("admin", asked.as_doc());
-        if reply.get("inprog").as_array().is_some_and(|list| list.iter().next().is_some()) {
-            return;
+        let found = reply.get("inprog").as_array().and_then(|list| list.iter().next());
+        if let Some(Value::Doc(op)) = found {
+            return op.to_buf();
         }
         std::thread::yield_now();
     }
@@ -165,7 +166,11 @@ fn the_lock_waits_for_a_write_that_waits_for_a_transaction() {
         let write = threads.spawn(|| Client::new(&server).shell(&format!("{{{change}}}")));
         wait_for(&mut admin, "waitingForTransaction: true");
         let locks = threads.spawn(|| Client::new(&server).run("admin", lock.as_doc()));
-        wait_for(&mut admin, "'command.fsync': 1, waitingForLock: true");
+        let op = wait_for(&mut admin, "'command.fsync': 1, waitingForLock: true");
+        assert_eq!(op.get("locks").to_string(), "{ Global: \"W\" }");
+        let stats = op.get("lockStats").to_string();
+        let counts = "{ Global: { acquireCount: { W: 1 }, acquireWaitCount: { W: 1 }, ";
+        assert!(stats.starts_with(counts), "{stats}");
         assert!(is_ok(&client.shell(&format!("{{{change}, {of}}}"))));
         let commit = format!("{{commitTransaction: 1, {of}}}");
         let commit = nagi_bson::json::parse(&commit).unwrap();
