@@ -52,6 +52,7 @@
 //! `transaction.rs` (bound handles), `ddl.rs`, `frozen.rs` and `catalog/gate.rs` (schema changes), `reader.rs`
 //! (cursors), `cache.rs` (the record cache); docs/format.md (keys), docs/transactions.md, decisions 008 and 046.
 
+mod alone;
 pub(crate) mod cache_partition;
 pub(crate) mod change_log;
 pub(crate) mod commit;
@@ -92,7 +93,7 @@ use crate::{
         change_log::Feed,
         commit::{ChangeLog, Client, Stamp, Written, stamps::Stamps},
         contended::until_done,
-        ddl::DdlState,
+        ddl::Idents,
         queue::Queue,
         reader::unique_record_key,
         reclaim::Reclaimer,
@@ -164,7 +165,8 @@ pub struct Shared {
     /// For an engine that finds conflicts only at the commit.
     pub(crate) queue: Option<Queue>,
     pub(crate) catalog: ArcSwap<Catalog>,
-    pub(crate) ddl: Mutex<DdlState>,
+    /// The lock of DDL, and what only its holder uses.
+    pub(crate) ddl: Mutex<Idents>,
     pub(crate) cache: Option<Cache>,
     pub(crate) cache_partition: CachePartition,
     pub(crate) budget: Arc<Budget>,

@@ -9,7 +9,7 @@
 //! added once, at commit. Buffers belong to the thread and are reused: an insert allocates only what the engine
 //! allocates.
 //!
-//! `touch.rs`: collections entered; `records.rs`, `keys.rs`: documents and index keys; `commit.rs`; `suspended.rs`:
+//! `touch.rs`: collections entered; `records.rs`, `numbers.rs`, `keys.rs`: documents and index keys; `commit.rs`; `suspended.rs`:
 //! between two statements; `scratch.rs`: the buffers.
 
 mod bucket;
@@ -17,6 +17,7 @@ mod by_ids;
 pub(crate) mod capped;
 mod commit;
 mod keys;
+mod numbers;
 mod records;
 mod scratch;
 mod suspended;

@@ -1,9 +1,6 @@
 //! Documents: inserted, modified, deleted.
 
-use std::sync::{
-    Arc,
-    atomic::Ordering::{AcqRel, Acquire},
-};
+use std::sync::Arc;
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
@@ -129,21 +126,6 @@ impl WriteTxn<'_> {
     /// The record on which this transaction had a conflict, or may have one at its commit.
     pub(crate) fn contended(&self) -> Option<Contended> {
         self.contended.clone()
-    }
-
-    fn next_record_number(&mut self, collection: &Collection) -> Result<i64> {
-        let state = &collection.state;
-        if state.next_record.load(Acquire) == 0 {
-            let _one = state.next_record_lock.lock();
-            if state.next_record.load(Acquire) == 0 {
-                let mut last = self.store.latest().scan(collection, false)?;
-                let found = last.advance()?.then(|| last.id().number()).flatten();
-                let next = found.map_or(1, |number| number + 1);
-                state.next_record.store(next, std::sync::atomic::Ordering::Release);
-            }
-        }
-        nagi_percore::note_shared("record ids", 1, 1);
-        Ok(state.next_record.fetch_add(1, AcqRel))
     }
 
     /// Modifies the record `id`, whose content as read by this transaction is `old`. The `_id` must not change (66).
