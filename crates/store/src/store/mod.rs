@@ -78,7 +78,7 @@ use nagi_bson::{Doc, Value, oid::Generator};
 use nagi_budget::Budget;
 use nagi_error::Result;
 use nagi_kv::sync::{Condvar, Mutex};
-use nagi_kv::{Capabilities, Compressor, Durability, Engine, Space};
+use nagi_kv::{Capabilities, Compressor, Durability, Engine, Read, Space};
 
 use crate::{
     Catalog, Collection, Namespace, NodeOptions, Reader, Snapshot, Spill, SpillFigures, WriteTxn,
@@ -337,7 +337,7 @@ impl Store {
 
     /// The document with this `_id` as of the newest commit, copied into `buf`. Served from the record cache, or
     /// with two gets (one in a collection clustered by `_id`). No allocation after warm-up, except to fill the
-    /// cache.
+    /// cache, and for a snapshot where stamps are an oracle's.
     pub fn find_by_id<'b>(
         &self,
         collection: &Collection,
@@ -349,9 +349,10 @@ impl Store {
         if let Some(bound) = &self.bound {
             return bound.find_by_id(collection, id, buf);
         }
-        let read = self.engine.latest();
         let (space, ident) = index.place();
         record::with_scratch(|key, value| {
+            let snapshot;
+            let mut read: &dyn Read = self.engine.latest();
             key.extend_from_slice(&ident.bytes());
             index::append_id(index, id, key);
             let id_key = &key[4..];
@@ -363,6 +364,10 @@ impl Store {
                     Ok(()) => return Ok(Some(Doc::trusted(&buf[..]))),
                     Err(permit) => fill = permit,
                 }
+            } else if !self.promises.one_order && !index.is_of_records() {
+                // Two gets of the newest commits would take two timestamps.
+                snapshot = self.engine.snapshot().map_err(engine)?;
+                read = &*snapshot;
             }
             let Some(entry) = read.get(space, key, value).map_err(engine)? else {
                 return Ok(None);

@@ -27,10 +27,10 @@ enum Changed<'d> {
     Deleted(Doc<'d>),
 }
 
-/// How a key is put; see [`Txn::put_exclusive`] and [`Txn::put_over`].
+/// How a key is put; see [`Txn::put_new`] and [`Txn::put_over`].
 #[derive(Clone, Copy)]
 enum Put<'d> {
-    Exclusive,
+    New,
     /// It replaces the record of this document.
     Over(Doc<'d>),
 }
@@ -68,8 +68,8 @@ impl WriteTxn<'_> {
                 RecordId::Id(self.next_record_number(&collection)?)
             }
         };
-        // The number is new, or the key is locked.
-        self.put_record(&collection, id.key(), doc, Put::Exclusive)?;
+        // The number is new, or the key is locked and was looked up.
+        self.put_record(&collection, id.key(), doc, Put::New)?;
         self.note_facts(&collection, doc)?;
         for index in collection.written_indexes() {
             self.insert_keys(&collection, index, id.key(), doc)?;
@@ -93,7 +93,7 @@ impl WriteTxn<'_> {
         record::encode(doc, || self.store.packing(collection), &mut value);
         let key = id.stored(collection.ident);
         let done = match put {
-            Put::Exclusive => self.txn().put_exclusive(collection.space, &key, &value),
+            Put::New => self.txn().put_new(collection.space, &key, &value),
             // Its stored form is known, and a small change of the document is one of the record.
             Put::Over(old) if !record::may_be_packed(old) && !record::is_packed(&value) => {
                 let mut before = std::mem::take(&mut self.scratch.before);
