@@ -40,6 +40,7 @@ use crate::core::server::Server;
 use crate::core::snapshots;
 use crate::core::txn_number;
 use crate::fail_points::Fault;
+use crate::fsync::Writer;
 use crate::message_memory::Before;
 use crate::metrics::{Gauge, LatencyKind, OpKind};
 use crate::observe::audited::{self, Outcome};
@@ -99,6 +100,7 @@ pub(crate) fn run(
         ticket: None,
         done: Done::default(),
         scope: None,
+        writer: Writer::New,
         bound: None,
         at_cluster_time: None,
         failed: false,
@@ -109,6 +111,10 @@ pub(crate) fn run(
     let result = run_audited(&mut cx, &request, begin_error, out);
     let mut done = std::mem::take(&mut cx.done);
     cx.effects.settle(&mut done);
+    if result.is_err() {
+        // Commands report their work when they succeed.
+        done.examined_at_least(op.examined());
+    }
     // An error is the last reply of an exhaust stream.
     done.stream &= result.is_ok();
     server.metrics.active_requests.down();
