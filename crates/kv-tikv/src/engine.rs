@@ -17,11 +17,11 @@ use nagi_kv::{
 use nagi_kv_disk::scratch::ScratchFile;
 
 use crate::{
-    changes::Keys,
+    changes::{Keys, Known},
     client::{Change, Page, Pair},
     core::Core,
     format,
-    layout::{KEY_BYTES_MAX, PIECE_BYTES, Range, VALUE_BYTES_MAX},
+    layout::{KEY_BYTES_MAX, PIECE_BYTES, Range, VALUE_BYTES_MAX, value_bytes_max},
     options::Options,
     stamps::version_of,
     txn::{TXN_BYTES_MAX, Transaction, commit_blind},
@@ -223,7 +223,7 @@ impl Maintenance for Tikv {
                 if key.len() > KEY_BYTES_MAX {
                     return Err(Error::KeyTooLong(key.len(), KEY_BYTES_MAX));
                 }
-                if value.len() > VALUE_BYTES_MAX {
+                if value.len() > value_bytes_max(space) {
                     return Err(Error::other("an entry of a load is too large for TiKV"));
                 }
                 overlay.put(space, &key, &value);
@@ -231,7 +231,8 @@ impl Maintenance for Tikv {
             let is_full = overlay.write_count() >= BATCH_ENTRIES as usize
                 || overlay.staged_bytes() >= BATCH_BYTES;
             if !overlay.is_empty() && (!more || is_full) {
-                commit_blind(&self.core, (&overlay, &Keys::new()), None, BATCH_WAIT)?;
+                let (locked, known) = (Keys::new(), Known::default());
+                commit_blind(&self.core, (&overlay, &locked, &known), None, BATCH_WAIT)?;
                 overlay.clear();
             }
             if !more {

@@ -31,6 +31,7 @@ mod core;
 mod cursor;
 mod engine;
 mod error;
+mod fetched;
 mod format;
 mod layout;
 mod options;

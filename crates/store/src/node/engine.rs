@@ -140,7 +140,7 @@ impl Engine for Member {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { only_writer: true, adds_commute: true, ..self.inner().capabilities() }
+        Capabilities { adds_commute: true, ..self.inner().capabilities() }
     }
 
     fn limits(&self) -> Limits {

@@ -2,8 +2,9 @@
 //!
 //! An embedded engine promises that this process is the only writer (`Capabilities::only_writer`), and idents, record
 //! numbers, the catalog in memory and the gates of DDL rely on it. Over another engine, [`join`] wraps the engine so
-//! that the promise holds again: one node at a time owns the data, by a lease, and a commit of any other node is
-//! refused by the engine itself.
+//! that one node at a time owns the data, by a lease, and a commit of any other node is refused by the engine itself.
+//! What need not rely on that does not: the wrapped engine still lacks `only_writer`, so idents and record numbers are
+//! taken in blocks (decision 101).
 //!
 //! ```text
 //!   Store --> Member --> engine of the cluster
@@ -32,8 +33,8 @@
 //! # Fences
 //!
 //! Two concurrent commits that write one key are a conflict, so each takes a fence of its own, [`slots`]. The number of
-//! the fence is also that of the part of each counter to which the commit adds. Its value names the commit, so it tells
-//! afterwards if a commit without an answer took effect ([`fence`]).
+//! the fence is also that of the part of each counter to which the commit adds, and the fence remembers the part. Its
+//! value names the commit, so it tells afterwards if a commit without an answer took effect ([`fence`]).
 //!
 //! Nothing here is used over an embedded engine. See decision 098, and docs/scale-out.md for what is missing before
 //! several nodes may own the data at once.
