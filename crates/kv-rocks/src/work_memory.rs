@@ -34,7 +34,7 @@ pub trait WorkMemory: Send + Sync + fmt::Debug {
     /// Begins the account of a job.
     fn begin(&self) -> Box<dyn WorkCharge>;
 
-    /// Whether large commits, which hold memory, wait for compactions: these do not wait for memory then.
+    /// Whether large commits, which hold memory, wait for compactions: these wait for memory only a little then.
     fn hurry(&self, hurries: bool);
 
     /// The database is about to be closed: jobs that wait, and later ones, do not wait any more. RocksDB ends them at
