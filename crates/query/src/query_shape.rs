@@ -266,7 +266,7 @@ fn element(value: Value<'_>, out: &mut ArrayWriter<'_>) {
 }
 
 /// Returns true if an element of an array is more than a constant.
-fn is_computed(value: Value<'_>) -> bool {
+pub(crate) fn is_computed(value: Value<'_>) -> bool {
     match value {
         Value::String(path) => path.starts_with('$'),
         Value::Array(array) => array.iter().any(is_computed),
