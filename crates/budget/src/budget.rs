@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{
     Charge, Gauges, Pool,
-    line::{Holders, Line},
+    line::{Holders, Line, Patience},
 };
 
 /// Interval at which a waiting charge calls its caller's `go_on`.
@@ -228,13 +228,13 @@ impl Budget {
     }
 
     /// Waits for capacity in the order of arrival: see [`crate::line`]. Returns none if there was none for `wait`
-    /// without progress of others, or if `go_on` returned false.
+    /// without progress of others, or if `go_on` ended the wait.
     pub fn charge_within(
         self: &Arc<Budget>,
         pool: Pool,
         bytes: u64,
         wait: Duration,
-        go_on: &mut dyn FnMut() -> bool,
+        go_on: &mut dyn FnMut() -> Patience,
     ) -> Option<Charge> {
         let mut charge = Charge::empty(self, pool);
         // A message that is larger than its pool is admitted alone, but not beside the engine's background work.
@@ -461,7 +461,9 @@ mod tests {
         let wait = Duration::from_secs(60);
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
-                budget.charge_within(Pool::Requests, 10 * MIB, wait, &mut || true).is_some()
+                budget
+                    .charge_within(Pool::Requests, 10 * MIB, wait, &mut || Patience::Limited)
+                    .is_some()
             });
             while budget.waiting.load(SeqCst) == 0 {
                 std::thread::yield_now();
@@ -470,8 +472,9 @@ mod tests {
             assert!(waiter.join().unwrap());
         });
         let _full = budget.try_charge(Pool::Requests, 30 * MIB).unwrap();
-        assert!(budget.charge_within(Pool::Requests, 1, wait, &mut || false).is_none());
-        let none = budget.charge_within(Pool::Requests, 1, Duration::ZERO, &mut || true);
+        assert!(budget.charge_within(Pool::Requests, 1, wait, &mut || Patience::Ended).is_none());
+        let none =
+            budget.charge_within(Pool::Requests, 1, Duration::ZERO, &mut || Patience::Limited);
         assert!(none.is_none());
         let state = budget.pool(Pool::Requests);
         assert_eq!((state.waited, state.refused), (3, 2));

@@ -78,6 +78,7 @@ mod work;
 pub use budget::{Budget, Division, PoolState};
 pub use charge::Charge;
 pub use gauges::Gauges;
+pub use line::Patience;
 pub use meter::Metering;
 pub use pool::Pool;
 pub use raw::Metered;

@@ -7,9 +7,9 @@
 //!
 //! Two others use the queue. A message that is still to be read ([`Budget::wait_for_turn`]) holds nothing and has no
 //! deadline of its request yet. Messages are served in the order of arrival in their pool; small ones pass. One that
-//! would take a large part of all memory joins the queue of requests, too, once it is the first of its pool: requests
-//! before it may need more than what large messages leave, and those behind it must not take what it waits for. The
-//! engine's background work ([`crate::Work`]) waits behind one request.
+//! would take a large part of all memory joins the queue of requests, too, once it is the first of its pool, before
+//! those that came later than it: requests before it may need more than what large messages leave, and those behind it
+//! must not take what it waits for. The engine's background work ([`crate::Work`]) waits behind one request.
 //!
 //! A wait fails after [`STALL_MAX`] in which no memory was released, and after [`WAIT_MAX`] in any case.
 
@@ -21,7 +21,11 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{Budget, Pool, budget::LOOK_AROUND, meter::message_bytes};
+use crate::{
+    Budget, Pool,
+    budget::LOOK_AROUND,
+    meter::{MESSAGE_POOLS, message_bytes},
+};
 
 /// Longest wait of a request that can be interrupted while it waits.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -39,18 +43,31 @@ const LARGE_PART: u64 = 8;
 /// Limit of the queue; further requests fail at once. Waiting requests may hold storage tickets that others need.
 const WAITING_MAX: usize = 64;
 
+/// How long a message may wait, as its connection says again and again while it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Not any longer.
+    Ended,
+    /// Within the limits.
+    Limited,
+    /// As long as it says so: the limits begin anew.
+    Unlimited,
+}
+
 /// A place in the queue.
 #[derive(Debug)]
 struct Place {
     number: u64,
     since: Instant,
-    /// What the request holds of [`Pool::Requests`], which it does not release while it waits.
+    /// What the request holds for its message and its reply, which it does not release while it waits.
     message_bytes: u64,
+    /// It holds memory, or is background work: none that comes earlier stands before it.
+    is_ahead: bool,
 }
 
 impl Place {
-    fn new(number: u64, message_bytes: u64) -> Place {
-        Place { number, since: Instant::now(), message_bytes }
+    fn new(number: u64) -> Place {
+        Place { number, since: Instant::now(), message_bytes: 0, is_ahead: false }
     }
 }
 
@@ -87,7 +104,10 @@ impl Line {
         let Some(fits) = large_fits else { return true };
         let joined = self.waiting.iter().any(|place| place.number == number);
         if fits && !joined {
-            self.waiting.push_back(Place::new(number, 0));
+            // Where it stood when it came: those who came later are behind it.
+            let is_later = |place: &Place| !place.is_ahead && place.number > number;
+            let at = self.waiting.iter().position(is_later).unwrap_or(self.waiting.len());
+            self.waiting.insert(at, Place::new(number));
         }
         fits && self.is_first(number)
     }
@@ -96,13 +116,14 @@ impl Line {
     pub(crate) fn join_work(&mut self) -> u64 {
         self.next += 1;
         let at = self.waiting.len().min(1);
-        self.waiting.insert(at, Place::new(self.next, 0));
+        self.waiting.insert(at, Place { is_ahead: true, ..Place::new(self.next) });
         self.next
     }
 
     fn join(&mut self, at_front: bool) -> u64 {
         self.next += 1;
-        let place = Place::new(self.next, message_bytes());
+        let message_bytes = message_bytes();
+        let place = Place { message_bytes, is_ahead: at_front, ..Place::new(self.next) };
         match at_front {
             true => self.waiting.push_front(place),
             false => self.waiting.push_back(place),
@@ -119,7 +140,7 @@ impl Line {
         self.waiting.front().is_some_and(|first| first.number == number)
     }
 
-    /// What waiting requests hold of [`Pool::Requests`].
+    /// What waiting requests hold for their messages and replies.
     fn message_bytes(&self) -> u64 {
         self.waiting.iter().map(|place| place.message_bytes).sum()
     }
@@ -201,7 +222,8 @@ impl Budget {
             // Only this request holds memory of the pool, and nothing that does not wait can release any.
             let alone = eldest.is_some()
                 && self.pool(who.pool).used <= who.own
-                && self.pool(Pool::Requests).used <= line.message_bytes()
+                && MESSAGE_POOLS.iter().map(|pool| self.pool(*pool).used).sum::<u64>()
+                    <= line.message_bytes()
                 && self.pool(Pool::Compactions).used == 0;
             let told = who.go_on.as_mut().is_some_and(|go_on| !go_on());
             if alone || told || now >= until || now - moved >= STALL_MAX {
@@ -220,13 +242,13 @@ impl Budget {
     }
 
     /// Calls `ask`, which tries to charge `bytes` for a message, until it succeeds. Returns false after `wait` in which
-    /// no large amount was released, after several times that in any case, and if `go_on` returned false.
+    /// no large amount was released, after several times that in any case, and if `go_on` ends the wait.
     pub(crate) fn wait_for_turn(
         &self,
         pool: Pool,
         bytes: u64,
         wait: Duration,
-        go_on: &mut dyn FnMut() -> bool,
+        go_on: &mut dyn FnMut() -> Patience,
         ask: &mut dyn FnMut() -> bool,
     ) -> bool {
         let passes = bytes <= PASS_BYTES;
@@ -241,8 +263,8 @@ impl Budget {
         self.note_waited(pool);
         self.waiting.fetch_add(1, SeqCst);
         let number = (!passes).then(|| line.join_messages(pool));
-        let begun = Instant::now();
-        let (mut moved, mut freed) = (begun, self.freed_count());
+        let (mut begun, mut moved, mut freed) =
+            (Instant::now(), Instant::now(), self.freed_count());
         let served = loop {
             let used = self.pool(pool).used;
             let fits =
@@ -254,8 +276,12 @@ impl Budget {
             if freed != self.freed_count() {
                 (moved, freed) = (now, self.freed_count());
             }
-            let is_late = now - moved >= wait || now - begun >= wait * MESSAGE_WAITS;
-            if is_late || !go_on() {
+            match go_on() {
+                Patience::Ended => break false,
+                Patience::Limited => {}
+                Patience::Unlimited => (begun, moved) = (now, now),
+            }
+            if now - moved >= wait || now - begun >= wait * MESSAGE_WAITS {
                 break false;
             }
             self.freed.wait_for(&mut line, LOOK_AROUND.min(wait));
@@ -379,7 +405,7 @@ mod tests {
         let message = |bytes: u64| {
             let budget = Arc::clone(&budget);
             std::thread::spawn(move || {
-                budget.charge_within(Pool::Requests, bytes, wait, &mut || true)
+                budget.charge_within(Pool::Requests, bytes, wait, &mut || Patience::Limited)
             })
         };
         let messages = |count: usize| until(|| budget.queue.lock().messages.len() == count);
@@ -394,7 +420,7 @@ mod tests {
         let first = first.join().unwrap().unwrap();
         assert_eq!(first.bytes(), 25 * MIB);
         // Of another pool, so it does not wait for messages.
-        let cursor = budget.charge_within(Pool::Cursors, 3 * MIB, wait, &mut || true);
+        let cursor = budget.charge_within(Pool::Cursors, 3 * MIB, wait, &mut || Patience::Limited);
         assert!(cursor.is_some());
         assert!(second.join().unwrap().is_some());
         drop((first, cursor));
@@ -408,9 +434,10 @@ mod tests {
         let request = ask(&budget, 20 * MIB);
         until(|| waiting(&budget) == 1);
         let wait = Duration::from_secs(60);
-        let medium = budget.charge_within(Pool::Requests, 4 * MIB, wait, &mut || true);
+        let medium = budget.charge_within(Pool::Requests, 4 * MIB, wait, &mut || Patience::Limited);
         assert!(medium.is_some(), "there is enough for it");
-        let late = budget.charge_within(Pool::Requests, 20 * MIB, Duration::ZERO, &mut || true);
+        let late = budget
+            .charge_within(Pool::Requests, 20 * MIB, Duration::ZERO, &mut || Patience::Limited);
         assert!(late.is_none(), "it would take what the request waits for");
         drop((medium, held.pop()));
         assert!(request.join().unwrap().is_some());
@@ -424,7 +451,7 @@ mod tests {
         until(|| waiting(&budget) == 1);
         let message = std::thread::spawn({
             let (budget, wait) = (Arc::clone(&budget), Duration::from_secs(10));
-            move || budget.charge_within(Pool::Requests, 20 * MIB, wait, &mut || true)
+            move || budget.charge_within(Pool::Requests, 20 * MIB, wait, &mut || Patience::Limited)
         });
         until(|| waiting(&budget) == 2);
         let later = [3, 4].map(|count| {
@@ -445,12 +472,36 @@ mod tests {
     }
 
     #[test]
+    fn each_large_message_stands_before_requests_that_came_later() {
+        let budget = Budget::new(100 * MIB);
+        let first = budget.try_charge(Pool::Requests, 20 * MIB).unwrap();
+        let held = budget.try_charge(Pool::Evaluation, 25 * MIB).unwrap();
+        let messages = [1, 2].map(|count| {
+            let (budget, own) = (Arc::clone(&budget), Arc::clone(&budget));
+            let wait = Duration::from_secs(10);
+            let message = std::thread::spawn(move || {
+                own.charge_within(Pool::Requests, 20 * MIB, wait, &mut || Patience::Limited)
+            });
+            until(|| budget.queue.lock().messages.len() == count);
+            message
+        });
+        let later = ask(&budget, 20 * MIB);
+        until(|| waiting(&budget) == 1);
+        drop(first);
+        for message in messages {
+            assert!(message.join().unwrap().is_some());
+        }
+        drop(held);
+        assert!(later.join().unwrap().is_some());
+    }
+
+    #[test]
     fn requests_do_not_wait_for_a_message_whose_pool_is_full() {
         let budget = Budget::new(100 * MIB);
         let full = budget.try_charge(Pool::Requests, 20 * MIB).unwrap();
         let message = std::thread::spawn({
             let (budget, wait) = (Arc::clone(&budget), Duration::from_secs(60));
-            move || budget.charge_within(Pool::Requests, 20 * MIB, wait, &mut || true)
+            move || budget.charge_within(Pool::Requests, 20 * MIB, wait, &mut || Patience::Limited)
         });
         until(|| budget.has_waiting());
         assert!(ask(&budget, 10 * MIB).join().unwrap().is_some());
@@ -473,6 +524,20 @@ mod tests {
         until(|| waiting(&budget) == 1 || request.is_finished());
         drop(message);
         assert!(request.join().unwrap());
+    }
+
+    #[test]
+    fn a_message_waits_beyond_its_limits_while_it_is_told_so() {
+        let budget = Budget::new(100 * MIB);
+        let _full = budget.try_charge(Pool::Requests, budget.limit(Pool::Requests)).unwrap();
+        let mut told = [Patience::Unlimited, Patience::Unlimited, Patience::Limited].into_iter();
+        let mut go_on = || told.next().unwrap_or(Patience::Limited);
+        let wait = Duration::from_nanos(1);
+        assert!(budget.charge_within(Pool::Requests, 5 * MIB, wait, &mut go_on).is_none());
+        assert_eq!(told.next(), None, "it was told each time");
+        let mut ends = || Patience::Ended;
+        let wait = Duration::from_secs(3600);
+        assert!(budget.charge_within(Pool::Requests, 5 * MIB, wait, &mut ends).is_none());
     }
 
     #[test]

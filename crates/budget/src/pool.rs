@@ -26,7 +26,10 @@ pub enum Pool {
     OpenCursors,
     /// Cached plans.
     Plans,
-    /// Messages larger than a connection's own buffer, and their replies.
+    /// Replies larger than a connection's own buffer. Apart from the messages: those of writes may wait for long, while
+    /// reads go on.
+    Replies,
+    /// Messages larger than a connection's own buffer, with the memory for handling them.
     Requests,
     /// Memory of scripts.
     Scripts,
@@ -46,7 +49,7 @@ pub(crate) struct Row {
 
 impl Pool {
     /// All pools, sorted by name.
-    pub const ALL: [Pool; 14] = [
+    pub const ALL: [Pool; 15] = [
         Pool::Audit,
         Pool::ChangeStreams,
         Pool::Compactions,
@@ -58,6 +61,7 @@ impl Pool {
         Pool::IndexBuilds,
         Pool::OpenCursors,
         Pool::Plans,
+        Pool::Replies,
         Pool::Requests,
         Pool::Scripts,
         Pool::Transactions,
@@ -85,6 +89,7 @@ impl Pool {
             Pool::IndexBuilds => ("indexBuilds", 20, true),
             Pool::OpenCursors => ("openCursors", 20, true),
             Pool::Plans => ("plans", 5, true),
+            Pool::Replies => ("replies", 30, true),
             Pool::Requests => ("requests", 30, true),
             Pool::Scripts => ("scripts", 25, true),
             Pool::Transactions => ("transactions", 20, false),

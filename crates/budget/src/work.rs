@@ -96,6 +96,7 @@ impl Drop for Work {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Patience;
 
     const MIB: u64 = 1 << 20;
 
@@ -145,9 +146,11 @@ mod tests {
         while !budget.has_waiting() {
             std::thread::yield_now();
         }
-        let large = budget.charge_within(Pool::Requests, 70 * MIB, Duration::ZERO, &mut || true);
+        let large = budget
+            .charge_within(Pool::Requests, 70 * MIB, Duration::ZERO, &mut || Patience::Limited);
         assert!(large.is_none(), "there is capacity, but the compaction was first");
-        let small = budget.charge_within(Pool::Requests, MIB, Duration::ZERO, &mut || true);
+        let small =
+            budget.charge_within(Pool::Requests, MIB, Duration::ZERO, &mut || Patience::Limited);
         assert!(small.is_some(), "a small one passes");
         drop((held, small));
         let work = compaction.join().unwrap();

@@ -166,6 +166,8 @@ figures! {
         Status("nagi.memory.pools.openCursors.usedBytes"), "Memory by pool.";
     Gauge "bytes" "memory.pool.plans" "memory_pool_bytes" ("pool" = "plans")
         Status("nagi.memory.pools.plans.usedBytes"), "Memory by pool.";
+    Gauge "bytes" "memory.pool.replies" "memory_pool_bytes" ("pool" = "replies")
+        Status("nagi.memory.pools.replies.usedBytes"), "Memory by pool.";
     Gauge "bytes" "memory.pool.requests" "memory_pool_bytes" ("pool" = "requests")
         Status("nagi.memory.pools.requests.usedBytes"), "Memory by pool.";
     Gauge "bytes" "memory.pool.scripts" "memory_pool_bytes" ("pool" = "scripts")

@@ -49,6 +49,10 @@ pub(crate) fn run(state: &State, stop: &Receiver<()>) {
         for event in alerts {
             let _ = state.events.send(Event::Alert(event));
         }
+        if let Some(alerts) = &state.alerts {
+            let store = |silences: &[_]| state.server.keep_alert_silences(silences);
+            alerts.keep_late_silences(sample.moment(), store);
+        }
         watch_engine(state, engine, status.as_doc());
         state.growth.sample(wall_ms(), || state.server.collection_sizes(COLLECTIONS_MAX));
         let now = Instant::now();

@@ -16,8 +16,7 @@ use std::time::Instant;
 
 use nagi_budget::{Charge, meter};
 use nagi_server::{
-    Connection, FREE_BYTES, Outcome, Server, TlsMode, TransportSecurity, admit_message,
-    message_cost,
+    Connection, FREE_BYTES, Outcome, Server, TlsMode, TransportSecurity, message_cost,
 };
 use nagi_tls::Session;
 use nagi_wire::HEADER_BYTES;
@@ -212,7 +211,7 @@ impl Life<'_> {
             Some(_) => self.stream.is_open_both_ways(),
             None => self.stream.is_open(),
         };
-        match admit_message(self.server.budget(), cost, &mut go_on) {
+        match self.server.admit_message(cost, &mut go_on) {
             Some(charge) => {
                 self.charge = Some(charge);
                 self.staged_bytes = usize::try_from(cost.staged).unwrap_or(usize::MAX);

@@ -3,7 +3,7 @@
 //! One document has all of them, at most one for each rule, so that it is replaced as a whole.
 
 use nagi_bson::{DocBuf, Value};
-use nagi_error::{Code, Result, bail};
+use nagi_error::Result;
 use nagi_store::Namespace;
 
 use crate::core::server::Server;
@@ -33,8 +33,10 @@ impl Server {
     }
 
     /// Stores the silences, instead of those that were stored. A failure is logged: they are valid until the server
-    /// stops.
-    pub fn keep_alert_silences(&self, silences: &[(String, i64)]) {
+    /// stops. Returns false if they are to be stored later, because writes are blocked: the files may be copied.
+    #[must_use]
+    pub fn keep_alert_silences(&self, silences: &[(String, i64)]) -> bool {
+        let Some(_writing) = self.upkeep.fsync.begin_write() else { return false };
         let doc = DocBuf::build(|out| {
             out.put("_id", ID);
             out.array("silences", |list| {
@@ -46,16 +48,14 @@ impl Server {
                 }
             });
         });
-        // The files may be copied while writes are blocked.
-        let writing = self.upkeep.fsync.begin_write();
-        let kept = namespace().and_then(|namespace| match writing {
-            Some(_) => persisted::replace(&self.store, &namespace, doc.as_doc()),
-            None => bail!(Code::LOCK_TIMEOUT, "writes are blocked by fsyncLock"),
-        });
+        let namespace = namespace();
+        let kept = namespace
+            .and_then(|namespace| persisted::replace(&self.store, &namespace, doc.as_doc()));
         if let Err(error) = kept {
             log::warn!(target: "CONTROL", id = 8_200_376, error = error.message();
                 "The silences of alerts cannot be stored: they end with the server");
         }
+        true
     }
 }
 

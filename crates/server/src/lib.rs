@@ -53,6 +53,7 @@ mod settings;
 mod signal;
 mod spans;
 mod startup_log;
+mod statement_text;
 mod tickets;
 mod timeslice;
 mod token_trust;
@@ -76,7 +77,7 @@ pub use logging::{
     Log, LogDestination, LogRotate, SYSLOG_FACILITIES, Severity, Stamp, check_log_path,
     set_log_context,
 };
-pub use message_memory::{FREE_BYTES, MessageCost, admit_message, message_cost};
+pub use message_memory::{FREE_BYTES, MessageCost, message_cost};
 pub use metrics::latency::BOUNDS as LATENCY_BOUNDS_US;
 pub use metrics::long_operations::{Blocked, BlockedNow, LongOperation};
 pub use nagi_lang::time::Zone;

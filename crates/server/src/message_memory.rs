@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagi_bson::DocWriter;
-use nagi_budget::{Budget, Charge, Pool, meter};
+use nagi_budget::{Budget, Charge, Patience, Pool, meter};
 use nagi_error::{Code, Result, bail};
 use parking_lot::Mutex;
 
@@ -50,7 +50,7 @@ impl MemoryCharge {
     /// Charges a new connection; `None` if the budget of connections is used up.
     pub(crate) fn for_connection(budget: &Arc<Budget>) -> Option<MemoryCharge> {
         let own = budget.try_charge(Pool::Connections, CONNECTION_BYTES)?;
-        let reply = Mutex::new(Charge::empty(budget, Pool::Requests));
+        let reply = Mutex::new(Charge::empty(budget, Pool::Replies));
         Some(MemoryCharge { reply, _own: own, tls: None })
     }
 
@@ -172,13 +172,13 @@ pub fn message_cost(front: &[u8]) -> Option<MessageCost> {
 }
 
 /// Waits for the memory that a message needs, in the order of arrival; `None` if no memory was released for [`WAIT`] or
-/// `go_on` returns false.
-pub fn admit_message(
+/// `patience` ends the wait.
+pub(crate) fn admit_message(
     budget: &Arc<Budget>,
     cost: MessageCost,
-    go_on: &mut dyn FnMut() -> bool,
+    patience: &mut dyn FnMut() -> Patience,
 ) -> Option<Charge> {
-    budget.charge_within(Pool::Requests, cost.bytes, WAIT, go_on)
+    budget.charge_within(Pool::Requests, cost.bytes, WAIT, patience)
 }
 
 #[cfg(test)]
@@ -215,20 +215,20 @@ mod tests {
         let mut other = MemoryCharge::for_connection(&budget).unwrap();
         assert!(other.reply_fits(2 << 20));
         assert!(charge.reply_fits(FREE_BYTES) && charge.reply_fits(4 << 20));
-        assert_eq!(budget.pool(Pool::Requests).used, 12 << 20);
+        assert_eq!(budget.pool(Pool::Replies).used, 12 << 20);
         assert!(!charge.reply_fits(12 << 20));
         let mut stop = || bail!(Code::INTERRUPTED, "enough");
         let stopped = charge.wait_for_reply(24 << 20, &mut stop).unwrap_err();
         assert_eq!(stopped.code(), Code::INTERRUPTED);
         charge.reply_sent();
         other.reply_sent();
-        assert_eq!(budget.pool(Pool::Requests).used, 0);
+        assert_eq!(budget.pool(Pool::Replies).used, 0);
         // A reply larger than the pool is admitted when it is the only one.
         assert!(charge.wait_for_reply(32 << 20, &mut || Ok(())).is_ok());
         charge.settle_reply(17 << 20);
-        assert_eq!(budget.pool(Pool::Requests).used, 17 << 20);
+        assert_eq!(budget.pool(Pool::Replies).used, 17 << 20);
         charge.settle_reply(20 << 20);
-        assert_eq!(budget.pool(Pool::Requests).used, 20 << 20);
+        assert_eq!(budget.pool(Pool::Replies).used, 20 << 20);
     }
 
     #[test]

@@ -24,8 +24,9 @@ use crate::limits::{OP_COMMAND_BYTES_MAX, PEER_LOOK};
 use crate::metrics::locks::LockUse;
 use crate::metrics::long_operations::Blocked;
 use crate::names::UserName;
-use crate::printable::write_cut;
+use crate::printable::{without_users_secrets, write_cut};
 use crate::session::SessionId;
+use crate::statement_text::{Shown, describe};
 use crate::tickets::Held;
 use crate::timeslice;
 
@@ -146,6 +147,9 @@ struct OpText {
     op: &'static str,
     namespace: String,
     command: Vec<u8>,
+    /// The statement of a batch that it executes, and the fields of it that are shown: none outside of batches.
+    statement: Vec<u8>,
+    fields: &'static [Shown],
     plan_summary: String,
     message: String,
     progress: Option<(i64, i64)>,
@@ -156,6 +160,33 @@ struct OpText {
     queued_micros: u64,
     /// When its wait for the lock of `fsync` began.
     lock_wait_since: Option<Instant>,
+}
+
+impl OpText {
+    /// The statement that it executes, otherwise the command. The statement of a command that hides secrets may have
+    /// some, too.
+    fn shown(&self) -> Option<DocBuf> {
+        let command = Doc::parse(&self.command).ok()?;
+        if self.fields.is_empty() {
+            return Some(command.to_buf());
+        }
+        let statement =
+            describe(self.fields, Doc::parse(&self.statement).ok()?, command.get("comment"));
+        match self.namespace.starts_with("admin.") {
+            true => without_users_secrets(statement.as_doc()).or(Some(statement)),
+            false => Some(statement),
+        }
+    }
+}
+
+/// Copies a command or a statement, cut if it is long.
+fn copy_cut(out: &mut Vec<u8>, doc: Doc<'_>) {
+    out.clear();
+    if doc.len() <= OP_COMMAND_BYTES_MAX {
+        out.extend_from_slice(doc.as_bytes());
+    } else {
+        write_cut(out, doc);
+    }
 }
 
 /// A copy of a running operation, for currentOp.
@@ -201,6 +232,8 @@ impl Op {
                 op: "none",
                 namespace: String::new(),
                 command: Vec::new(),
+                statement: Vec::new(),
+                fields: &[],
                 plan_summary: String::new(),
                 message: String::new(),
                 progress: None,
@@ -252,12 +285,8 @@ impl Op {
         text.plan_summary.shrink_to(KEPT_TEXT_BYTES);
         text.message.clear();
         text.progress = None;
-        text.command.clear();
-        if command.len() <= OP_COMMAND_BYTES_MAX {
-            text.command.extend_from_slice(command.as_bytes());
-        } else {
-            write_cut(&mut text.command, command);
-        }
+        copy_cut(&mut text.command, command);
+        text.fields = &[];
         text.started = started;
         text.lsid = None;
         self.examined.reset();
@@ -295,6 +324,14 @@ impl Op {
         text.namespace.push_str(db);
         text.namespace.push('.');
         text.namespace.push_str(collection);
+    }
+
+    /// Sets the statement of a batch that it executes from now on. Drivers send them apart from the command, which
+    /// would not tell what is running.
+    pub(crate) fn set_statement(&self, fields: &'static [Shown], statement: Doc<'_>) {
+        let mut text = self.text.lock();
+        text.fields = fields;
+        copy_cut(&mut text.statement, statement);
     }
 
     pub(crate) fn set_lsid(&self, lsid: SessionId) {
@@ -410,6 +447,11 @@ impl Op {
         self.examined.docs.fetch_add(docs, Ordering::Relaxed);
     }
 
+    /// The index keys and documents examined so far.
+    pub(crate) fn examined(&self) -> (u64, u64) {
+        (self.examined.keys.load(Ordering::Relaxed), self.examined.docs.load(Ordering::Relaxed))
+    }
+
     /// Counts a release of its snapshot or transaction; `conflict` if a write conflict was the reason.
     pub(crate) fn add_yield(&self, conflict: bool) {
         self.examined.yields.fetch_add(1, Ordering::Relaxed);
@@ -431,17 +473,16 @@ impl Op {
         write(&mut text.plan_summary);
     }
 
-    /// Counts that it has taken the global lock, and its wait if it had to. For the thread of the request, so that
-    /// plain loads and stores are enough.
-    pub(crate) fn note_lock(&self, waited_micros: Option<u64>) {
-        let add = |counter: &AtomicU64, more: u64| {
-            counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
-        };
+    /// Counts that it has taken the global lock. For the thread of the request, so that plain loads and stores are
+    /// enough.
+    pub(crate) fn note_lock(&self) {
         add(&self.locked.count, 1);
-        if let Some(micros) = waited_micros {
-            add(&self.locked.waits, 1);
-            add(&self.locked.wait_micros, micros);
-        }
+    }
+
+    /// Counts a wait for the global lock, also one that ended without it. As [`Op::note_lock`].
+    pub(crate) fn note_lock_wait(&self, micros: u64) {
+        add(&self.locked.waits, 1);
+        add(&self.locked.wait_micros, micros);
     }
 
     /// Records since when it waits for the server to be unlocked for writes; `None`: it does not.
@@ -511,12 +552,13 @@ impl Op {
             return None;
         }
         let text = self.text.lock();
+        let (keys_examined, docs_examined) = self.examined();
         Some(OpView {
             id,
             kill_pending: self.kill_code.load(Ordering::Relaxed) != 0,
             op: text.op,
             namespace: text.namespace.clone(),
-            command: Doc::parse(&text.command).ok().map(|d| d.to_buf()),
+            command: text.shown(),
             plan_summary: text.plan_summary.clone(),
             message: text.message.clone(),
             progress: text.progress,
@@ -529,13 +571,18 @@ impl Op {
                 .conflict_waits
                 .get()
                 .is_some_and(|waits| waits.present_micros().is_some()),
-            keys_examined: self.examined.keys.load(Ordering::Relaxed),
-            docs_examined: self.examined.docs.load(Ordering::Relaxed),
+            keys_examined,
+            docs_examined,
             yields: self.examined.yields.load(Ordering::Relaxed),
             locks: self.locked.used(self.examined.yields.load(Ordering::Relaxed) + 1),
             write_conflicts: self.examined.conflicts.load(Ordering::Relaxed),
         })
     }
+}
+
+/// Adds to a counter that only this thread changes.
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
 /// The number of ids that a core reserves at once.

@@ -244,10 +244,13 @@ fn push_stages(items: Array<'_>, out: &mut ArrayWriter<'_>) {
     }
 }
 
+/// The field that marks a command of which not everything is shown.
+pub(crate) const TRUNCATED: &str = "$truncated";
+
 /// Writes the small fields of a large command, so that it can still be recognized.
 pub(crate) fn write_cut(out: &mut Vec<u8>, command: Doc<'_>) {
     let mut writer = DocWriter::new(out);
-    writer.put("$truncated", true);
+    writer.put(TRUNCATED, true);
     for element in command {
         let small = element.value_bytes().len() <= 256 && element.name().len() <= 64;
         match element.value() {

@@ -38,8 +38,8 @@ struct Seen {
 /// All rules of a server.
 pub(crate) struct Watch {
     seen: Mutex<Seen>,
-    /// Held while the silences are stored, so that the newest ones are stored last.
-    keeping: Mutex<()>,
+    /// Held while the silences are stored, so that the newest ones are stored last. True: they are not stored yet.
+    keeping: Mutex<bool>,
     teller: Teller,
     repeat_ms: i64,
 }
@@ -61,7 +61,7 @@ impl Watch {
         };
         let rules = alerts.rules.into_iter().map(watched).collect();
         let seen = Mutex::new(Seen { rules, events: VecDeque::new() });
-        Watch { seen, keeping: Mutex::new(()), teller, repeat_ms: alerts.repeat_ms }
+        Watch { seen, keeping: Mutex::new(false), teller, repeat_ms: alerts.repeat_ms }
     }
 
     /// Applies the rules to the newest sample, which `history` has. Tells the actions, and returns what happened.
@@ -104,9 +104,22 @@ impl Watch {
         }
     }
 
-    /// Stores the silences that last, as [`Watch::restore`] wants them.
-    pub(crate) fn keep_silences(&self, now: Moment, store: impl FnOnce(&[(String, i64)])) {
-        let _one = self.keeping.lock();
+    /// Stores the silences if `store` has returned false for them.
+    pub(crate) fn keep_late_silences(
+        &self,
+        now: Moment,
+        store: impl FnOnce(&[(String, i64)]) -> bool,
+    ) {
+        let is_late = *self.keeping.lock();
+        if is_late {
+            self.keep_silences(now, store);
+        }
+    }
+
+    /// Stores the silences that last, as [`Watch::restore`] wants them. If `store` returns false, they are to be stored
+    /// later.
+    pub(crate) fn keep_silences(&self, now: Moment, store: impl FnOnce(&[(String, i64)]) -> bool) {
+        let mut is_late = self.keeping.lock();
         let seen = self.seen.lock();
         let silent = seen
             .rules
@@ -114,7 +127,7 @@ impl Watch {
             .filter_map(|watched| Some((watched.rule.name.clone(), watched.silent_until(now)?)));
         let silent: Vec<_> = silent.collect();
         drop(seen);
-        store(&silent);
+        *is_late = !store(&silent);
     }
 
     /// Each rule, for `/metrics`.
@@ -313,12 +326,31 @@ mod tests {
     }
 
     #[test]
+    fn silences_that_could_not_be_stored_are_stored_later() {
+        let watch = watch(RULE);
+        let late = |stored: bool| {
+            let mut tried = 0;
+            watch.keep_late_silences(moment(6000), |_| {
+                tried += 1;
+                stored
+            });
+            tried
+        };
+        assert_eq!(late(true), 0);
+        watch.keep_silences(moment(5000), |_| false);
+        assert_eq!([late(false), late(true), late(true)], [1, 1, 0]);
+    }
+
+    #[test]
     fn silences_are_kept() {
         let first = watch(RULE);
         assert!(first.silence("many", moment(5000), 3600));
         let kept = |watch: &Watch, now| {
             let mut all = Vec::new();
-            watch.keep_silences(now, |silences| all = silences.to_vec());
+            watch.keep_silences(now, |silences| {
+                all = silences.to_vec();
+                true
+            });
             all
         };
         let now = Moment { wall_ms: 1_000_000, steady_ms: 65_000 };

@@ -416,6 +416,8 @@ pub(crate) fn reply_next(
         cx.deadline = cursor.time_left.map(|left| clock::now() + left);
         cx.op.watch_waits(cx.deadline);
     }
+    // For currentOp; later plans of the pipeline may change it.
+    cx.op.set_plan_summary(&cursor.plan_summary);
     let count_max = count.filter(|n| *n > 0).map_or(u64::MAX, |n| n as u64);
     let before = match &mut cursor.producer {
         Producer::Query(execution) => {

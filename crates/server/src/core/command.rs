@@ -216,6 +216,12 @@ impl Done {
         self.plan_cache_key = stats.plan_cache_key;
     }
 
+    /// Raises the examined keys and documents to those that the interrupt checks have reported.
+    pub(crate) fn examined_at_least(&mut self, (keys, docs): (u64, u64)) {
+        self.keys_examined = self.keys_examined.max(keys);
+        self.docs_examined = self.docs_examined.max(docs);
+    }
+
     /// As [`Done::note`], with the statistics of writes.
     pub(crate) fn note_work(&mut self, work: &Work) {
         if *work != Work::default() {
@@ -280,11 +286,15 @@ impl Effects {
         self.work.set(work);
     }
 
-    fn lock(&self, waited_micros: Option<u64>) {
+    fn lock(&self) {
+        let locks = self.locks.get();
+        self.locks.set(LockUse { global_count: locks.global_count + 1, ..locks });
+    }
+
+    fn lock_wait(&self, micros: u64) {
         let mut locks = self.locks.get();
-        locks.global_count += 1;
-        locks.wait_count += u64::from(waited_micros.is_some());
-        locks.wait_micros += waited_micros.unwrap_or(0);
+        locks.wait_count += 1;
+        locks.wait_micros += micros;
         self.locks.set(locks);
     }
 
@@ -338,29 +348,31 @@ impl<'c> Context<'c> {
         let server: &'c Server = self.server;
         self.check_write_block(db)?;
         let lock = &server.upkeep.fsync;
-        let mut since = None;
         loop {
             if let Some(writing) = lock.begin_write() {
-                let waited_micros = since.map(clock::micros_since);
-                self.effects.lock(waited_micros);
-                self.op.note_lock(waited_micros);
+                self.effects.lock();
+                self.op.note_lock();
                 return Ok(writing);
             }
-            self.wait_for_lock(*since.get_or_insert_with(clock::now))?;
+            self.wait_for_lock()?;
         }
     }
 
-    /// Waits while the server is locked against writes; `since`: when the request began to wait.
-    pub(crate) fn wait_for_lock(&self, since: Instant) -> Result<()> {
+    /// Waits while the server is locked against writes. The wait counts, also one that fails.
+    pub(crate) fn wait_for_lock(&self) -> Result<()> {
         let lock = &self.server.upkeep.fsync;
         if lock.count() == 0 {
             return Ok(());
         }
         let pool = self.pool.unwrap_or(&self.server.clients.tickets.write);
         let _blocked = pool.block(self.ticket.is_some());
+        let since = clock::now();
         self.op.set_waiting_for_lock(Some(since));
         let waited = lock.wait(&|| self.check());
         self.op.set_waiting_for_lock(None);
+        let micros = clock::micros_since(since);
+        self.effects.lock_wait(micros);
+        self.op.note_lock_wait(micros);
         waited
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nagi_budget::Budget;
+use nagi_budget::{Budget, Charge, Patience};
 use nagi_encryption::Keys;
 use nagi_error::{Code, Result, bail};
 use nagi_js::Engines;
@@ -24,7 +24,7 @@ use crate::auth::Auth;
 use crate::core::connection::{Connection, Peer};
 use crate::core::server_state::{Clients, Identity, Settings, Startup, Upkeep};
 use crate::logging::Log;
-use crate::message_memory::MemoryCharge;
+use crate::message_memory::{MemoryCharge, MessageCost, admit_message};
 use crate::metrics::Metrics;
 use crate::op::{ClientMetadata, Op};
 use crate::query_stats::{Query, QueryStats};
@@ -228,6 +228,22 @@ impl Server {
     /// The budget of the process's memory.
     pub fn budget(&self) -> &Arc<Budget> {
         self.store.budget()
+    }
+
+    /// Waits for the memory that a message needs, in the order of arrival. `None` if no memory was released for 30 s, or
+    /// if `go_on` returned false. While the server is locked against writes (`fsync`), those that wait release none, and
+    /// the time does not count.
+    pub fn admit_message(
+        &self,
+        cost: MessageCost,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Option<Charge> {
+        let lock = &self.upkeep.fsync;
+        admit_message(self.budget(), cost, &mut || match go_on() {
+            false => Patience::Ended,
+            true if lock.count() > 0 => Patience::Unlimited,
+            true => Patience::Limited,
+        })
     }
 
     /// Requests the shutdown of the process: [`Server::wait_for_shutdown`] returns.

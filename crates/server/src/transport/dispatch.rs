@@ -109,6 +109,10 @@ pub(crate) fn run(
     let result = run_audited(&mut cx, &request, begin_error, out);
     let mut done = std::mem::take(&mut cx.done);
     cx.effects.settle(&mut done);
+    if result.is_err() {
+        // Commands report their work when they succeed.
+        done.examined_at_least(op.examined());
+    }
     // An error is the last reply of an exhaust stream.
     done.stream &= result.is_ok();
     server.metrics.active_requests.down();

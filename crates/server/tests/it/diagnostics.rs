@@ -53,6 +53,58 @@ fn kill_op_ends_a_waiting_write() {
     assert_eq!(admin.shell("{count: 'c'}").get("n"), Value::Int32(0));
 }
 
+/// The message of a command whose statements are in a sequence, as drivers send it.
+fn message(client: &mut Client, command: &DocBuf, name: &str, statements: &[DocBuf]) {
+    client.frame.clear();
+    let start = nagi_wire::begin_msg(&mut client.frame, 1, 0, 0);
+    nagi_bson::DocWriter::new(&mut client.frame).extend(command.as_doc());
+    client.frame.push(0);
+    nagi_wire::append_sequence(&mut client.frame, name, statements.iter().map(|s| s.as_doc()));
+    nagi_wire::finish_msg(&mut client.frame, start);
+}
+
+#[test]
+fn a_write_that_waits_shows_its_statement() {
+    let statements = [
+        (
+            "update",
+            "updates",
+            "{q: {_id: 7}, u: {$inc: {n: 1}}}",
+            "{q: {_id: 7}, u: {$inc: {n: 1}}, multi: false, upsert: false, comment: 'why'}",
+        ),
+        (
+            "delete",
+            "deletes",
+            "{q: {n: {$gt: 5}}, limit: 0}",
+            "{q: {n: {$gt: 5}}, limit: 0, comment: 'why'}",
+        ),
+    ];
+    for (command, name, statement, shown) in statements {
+        let server = server();
+        let mut admin = locked(&server);
+        let mut writer = Client::new(&server);
+        let body = DocBuf::build(|out| {
+            out.put(command, "c");
+            out.put("$db", "test");
+            out.put("comment", "why");
+        });
+        message(&mut writer, &body, name, &[nagi_bson::json::parse(statement).unwrap()]);
+        let thread = std::thread::spawn(move || writer.send());
+        let found = loop {
+            let waiting = doc! { "currentOp": 1, "waitingForLock": true };
+            let reply = admin.run("admin", waiting.as_doc());
+            let found = reply.get("inprog").as_array().and_then(|list| list.iter().next());
+            if let Some(Value::Doc(op)) = found {
+                break op.get("command").to_string();
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(found, Value::Doc(nagi_bson::json::parse(shown).unwrap().as_doc()).to_string());
+        assert!(is_ok(&admin.run("admin", doc! { "fsyncUnlock": 1 }.as_doc())));
+        thread.join().unwrap();
+    }
+}
+
 #[test]
 fn killing_a_session_ends_its_operations_and_cursors() {
     let server = server();

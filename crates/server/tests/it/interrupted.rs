@@ -210,6 +210,35 @@ fn commands_look_whether_to_go_on() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+#[test]
+fn what_interrupted_commands_have_read_is_recorded() {
+    let (server, mut client) = filled();
+    let mut admin = Client::new(&server);
+    assert!(is_ok(&client.shell("{profile: 2}")));
+    for command in [
+        "{count: 'c', query: {s: 'x'}}",
+        "{distinct: 'c', key: 's'}",
+        "{find: 'c', filter: {s: 'x'}}",
+        "{aggregate: 'c', pipeline: [{$group: {_id: '$s'}}], cursor: {}}",
+        "{mapReduce: 'c', map: 'function() { emit(this.g, 1); }', \
+         reduce: 'function(k, v) { return Array.sum(v); }', out: {inline: 1}}",
+        "{update: 'c', updates: [{q: {s: 'x'}, u: {$set: {y: 1}}, multi: true}]}",
+        "{delete: 'c', deletes: [{q: {s: 'x'}, limit: 0}]}",
+    ] {
+        let skip = DOCS / BETWEEN / 2;
+        let reply = stopped(&mut admin, &mut client, "test", &json::parse(command).unwrap(), skip);
+        assert_eq!(code(&reply), INTERRUPTED, "{command}: {reply:?}");
+        let entries = client.shell(
+            "{find: 'system.profile', filter: {errCode: 11601}, sort: {$natural: -1}, limit: 1}",
+        );
+        let batch = entries.get("cursor").as_doc().unwrap().get("firstBatch").as_array().unwrap();
+        let Some(Value::Doc(entry)) = batch.iter().next() else { panic!("{command}: {entries:?}") };
+        let docs = nagi_bson::number::as_i64_exact(entry.get("docsExamined"));
+        let half = DOCS / 4..=DOCS;
+        assert!(docs.is_some_and(|docs| half.contains(&docs)), "{command}: {entry:?}");
+    }
+}
+
 /// A conversion that is interrupted leaves the collection as it was, and no copy.
 #[test]
 fn a_conversion_that_was_stopped_changes_nothing() {

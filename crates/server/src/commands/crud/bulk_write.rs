@@ -408,7 +408,7 @@ fn run_inserts(
     report: &mut Report,
 ) -> Result<()> {
     let (at, ordered) = (batch.first, batch.ordered);
-    let running = Running::begin(cx, at);
+    let running = Running::begin(cx, at, (&statement::BULK_INSERT, source));
     let outcome = insert_all(cx, req, ns, batch, how);
     running.end(cx, req, (&statement::BULK_INSERT, ns, source), &outcome, &|all, outcome| {
         all.inserted = Some(outcome.count);

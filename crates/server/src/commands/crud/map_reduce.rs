@@ -212,7 +212,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         );
     }
     match target.target() {
-        Some(_) => cx.wait_for_lock(crate::clock::now())?,
+        Some(_) => cx.wait_for_lock()?,
         None => cx.end_with_client(),
     }
     execute(cx, &request, scope.as_doc(), &args, out).map_err(|error| match error.code() {

@@ -13,9 +13,7 @@ use crate::core::command::Done;
 use crate::core::command::prelude::*;
 use crate::observe::slow::{self, Finished};
 use crate::printable::{printable, without_users_secrets};
-
-/// A field of a statement, and the value that is shown if the client left it out.
-type Shown = (&'static str, Option<Value<'static>>);
+use crate::statement_text::{Shown, describe};
 
 /// The kind of a statement and the fields that are shown.
 pub(super) struct Kind {
@@ -71,18 +69,30 @@ static UPDATE_FIELDS: [Shown; 10] = [
 static DELETE_FIELDS: [Shown; 4] =
     [("q", None), ("limit", None), ("hint", None), ("collation", None)];
 
+/// The kind of a statement, and the statement as it was sent.
+pub(super) type Of<'a> = (&'static Kind, Doc<'a>);
+
 /// A statement in progress: when it began, and the work of the request before it.
 pub(super) struct Running {
     started: Instant,
     before: Work,
 }
 
+/// Shows the first of the statements as the running one: the request may have to wait before it begins.
+pub(super) fn announce(cx: &Context<'_>, kind: &'static Kind, statements: &Docs<'_>) {
+    if let Some(Ok(first)) = statements.iter().next() {
+        cx.op.set_statement(kind.fields, first);
+    }
+}
+
 impl Running {
-    pub(super) fn begin(cx: &Context<'_>, index: usize) -> Running {
+    /// Begins the statement `source` of a kind.
+    pub(super) fn begin(cx: &Context<'_>, index: usize, (kind, source): Of<'_>) -> Running {
         if index > 0 {
             // The summary belongs to the statement before.
             cx.op.set_plan_summary("");
         }
+        cx.op.set_statement(kind.fields, source);
         Running { started: clock::now(), before: cx.effects.begin_statement() }
     }
 
@@ -129,20 +139,4 @@ impl Running {
         };
         slow::observe(cx.server, &finished);
     }
-}
-
-/// The fields of the statement in MongoDB's order, and the comment of the command.
-fn describe(fields: &[Shown], source: Doc<'_>, comment: Value<'_>) -> DocBuf {
-    DocBuf::build(|out| {
-        for (name, usual) in fields {
-            match (source.get(name), usual) {
-                (Value::Missing, Some(usual)) => out.put(name, *usual),
-                (Value::Missing, None) => {}
-                (given, _) => out.put(name, given),
-            }
-        }
-        if !comment.is_missing() {
-            out.put("comment", comment);
-        }
-    })
 }

@@ -72,7 +72,7 @@ impl Together {
             bypass_validation: how.bypass,
             keep_empty_timestamps: how.keep_empty_timestamps,
         };
-        let running = Running::begin(cx, group.at);
+        let running = Running::begin(cx, group.at, (group.shown)(group.at));
         let done = match txn_number::is_retryable(cx) {
             true => once(cx, req, group, &of),
             false => in_env(cx, |store, env| change_by_ids(store, group.ns, &of, env)),

@@ -147,7 +147,7 @@ pub(super) fn run_one<S: Change>(
     place: &Place<'_>,
     how: How,
 ) -> Result<S::Done> {
-    let running = Running::begin(cx, place.at);
+    let running = Running::begin(cx, place.at, (place.kind, statement.source()));
     let done = statement.once(cx, place, how);
     running.end(cx, req, (place.kind, place.ns, statement.source()), &done, &S::note);
     done
