@@ -18,6 +18,8 @@ pub(crate) struct Query {
     pub(crate) command: DocBuf,
     /// The time that its client gave it; 0 for no limit.
     pub(crate) max_time_ms: i64,
+    /// The field whose values a `distinct` returns.
+    distinct: Option<String>,
 }
 
 impl Query {
@@ -27,16 +29,10 @@ impl Query {
             return None;
         }
         let max_time_ms = nagi_bson::number::truncate_to_i64(example.get("maxTimeMS")).unwrap_or(0);
-        let changed = match (name, example.get("q"), example.get("query")) {
-            ("update", Value::Doc(filter), _) => Some((filter, !example.get("multi").is_truthy())),
-            ("remove", Value::Doc(filter), _) => Some((filter, example.get("limit").is_truthy())),
-            ("findAndModify" | "findandmodify", _, Value::Doc(filter)) => Some((filter, true)),
-            _ => None,
-        };
-        if let Some((filter, is_one)) = changed {
+        if let Some((filter, is_one)) = changed(name, example) {
             let command = as_find(collection, example, filter, is_one);
-            let sort = document(example.get("sort"));
-            return Some(Query { filter: filter.to_buf(), sort, command, max_time_ms });
+            let (filter, sort) = (filter.to_buf(), document(example.get("sort")));
+            return Some(Query { filter, sort, command, max_time_ms, distinct: None });
         }
         if !EXPLAINED.contains(&name) {
             return None;
@@ -59,7 +55,20 @@ impl Query {
                 (document(filter), document(example.get("sort")))
             }
         };
-        Some(Query { filter, sort, command, max_time_ms })
+        let distinct = example.get("key").as_str().filter(|_| name == "distinct");
+        let distinct = distinct.map(str::to_owned);
+        Some(Query { filter, sort, command, max_time_ms, distinct })
+    }
+
+    /// The order in which an index would give its results: that of its sort, or that of the values of a `distinct`
+    /// without a filter.
+    pub(crate) fn order(&self) -> DocBuf {
+        match &self.distinct {
+            Some(path) if self.filter.as_doc().is_empty() => {
+                DocBuf::build(|out| out.put(path.as_str(), 1))
+            }
+            _ => self.sort.clone(),
+        }
     }
 
     /// True if it runs JavaScript, which only its client should make the server run.
@@ -72,6 +81,9 @@ impl Query {
         let mut text = shape(self.filter.as_doc(), 0);
         if !self.sort.as_doc().is_empty() {
             text.push_str(&format!(" sort {}", nagi_bson::text::doc_text(self.sort.as_doc())));
+        }
+        if let Some(path) = &self.distinct {
+            text.push_str(&format!(" distinct {path}"));
         }
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
         text
@@ -93,6 +105,19 @@ fn runs_scripts(value: Value<'_>) -> bool {
 
 fn document(value: Value<'_>) -> DocBuf {
     value.as_doc().unwrap_or(Doc::EMPTY).to_buf()
+}
+
+/// The filter of a command or statement that changes documents, and if it changes only one. A statement of `bulkWrite`
+/// has other fields than one of `update` or `delete`.
+fn changed<'d>(name: &str, example: Doc<'d>) -> Option<(Doc<'d>, bool)> {
+    let multi = example.get("multi").is_truthy();
+    match (name, example.get("q"), example.get("filter"), example.get("query")) {
+        ("update", Value::Doc(filter), ..) => Some((filter, !multi)),
+        ("remove", Value::Doc(filter), ..) => Some((filter, example.get("limit").is_truthy())),
+        ("update" | "remove", _, Value::Doc(filter), _) => Some((filter, !multi)),
+        ("findAndModify" | "findandmodify", .., Value::Doc(filter)) => Some((filter, true)),
+        _ => None,
+    }
 }
 
 /// The find that has the plan of a statement that changes documents. Who may read them may explain it.
@@ -151,6 +176,7 @@ fn shape(filter: Doc<'_>, depth: usize) -> String {
         Value::Doc(operators) if !name.starts_with('$') && is_operators(operators) => {
             compared(operators, depth + 1)
         }
+        value if name == "$expr" => expression(value, depth + 1),
         _ => "?".to_owned(),
     };
     let parts = filter.iter().map(|e| format!("{}: {}", e.name(), part(e.name(), e.value())));
@@ -169,6 +195,73 @@ fn compared(operators: Doc<'_>, depth: usize) -> String {
     };
     let parts = operators.iter().map(|e| format!("{}: {}", e.name(), part(e.name(), e.value())));
     listed(parts.collect(), ['{', '}'])
+}
+
+/// Names of arguments of expressions, which are no data.
+const ARGUMENTS: &[&str] = &[
+    "amount",
+    "as",
+    "branches",
+    "case",
+    "chars",
+    "cond",
+    "date",
+    "default",
+    "else",
+    "endDate",
+    "field",
+    "find",
+    "format",
+    "if",
+    "in",
+    "initialValue",
+    "input",
+    "limit",
+    "n",
+    "onError",
+    "onNull",
+    "options",
+    "regex",
+    "replacement",
+    "startDate",
+    "then",
+    "timezone",
+    "to",
+    "unit",
+];
+
+/// An expression: its operators, paths and variables. Names of fields may be data, as far as no operator knows them.
+fn expression(value: Value<'_>, depth: usize) -> String {
+    let is_known = |doc: Doc<'_>| {
+        doc.first().is_some_and(|e| e.name().starts_with('$') || ARGUMENTS.contains(&e.name()))
+    };
+    match value {
+        Value::String(path) if path.starts_with('$') => path.to_owned(),
+        Value::Doc(doc) if depth < DEPTH_MAX && is_known(doc) => {
+            let part = |e: nagi_bson::Element<'_>| match e.name() {
+                "$literal" => "$literal: ?".to_owned(),
+                name if name.starts_with('$') || ARGUMENTS.contains(&name) => {
+                    format!("{name}: {}", expression(e.value(), depth + 1))
+                }
+                _ => "?".to_owned(),
+            };
+            listed(doc.iter().map(part).collect(), ['{', '}'])
+        }
+        Value::Array(items) if depth < DEPTH_MAX && items.iter().any(is_computed) => {
+            listed(items.iter().map(|item| expression(item, depth + 1)).collect(), ['[', ']'])
+        }
+        _ => "?".to_owned(),
+    }
+}
+
+/// False for constants.
+fn is_computed(value: Value<'_>) -> bool {
+    match value {
+        Value::String(path) => path.starts_with('$'),
+        Value::Array(items) => items.iter().any(is_computed),
+        Value::Doc(_) => true,
+        _ => false,
+    }
 }
 
 fn is_operators(doc: Doc<'_>) -> bool {
@@ -227,6 +320,24 @@ mod tests {
             r#"{"find":"c","filter":{"a":1},"sort":{"b":1},"limit":1}"#,
         );
         check(
+            "update",
+            "{update: 0, filter: {a: 1}, updateMods: {$set: {b: 1}}, multi: true, sort: {c: 1}}",
+            "{ a: ? } sort { c: 1 }",
+            r#"{"find":"c","filter":{"a":1},"sort":{"c":1}}"#,
+        );
+        check(
+            "remove",
+            "{delete: 0, filter: {a: 1}, multi: false}",
+            "{ a: ? }",
+            r#"{"find":"c","filter":{"a":1},"limit":1}"#,
+        );
+        check(
+            "distinct",
+            "{distinct: 'c', key: 'b', query: {}}",
+            "{} distinct b",
+            r#"{"distinct":"c","key":"b","query":{}}"#,
+        );
+        check(
             "count",
             "{count: 'c', query: {a: 1}, maxTimeMS: 5}",
             "{ a: ? }",
@@ -245,7 +356,15 @@ mod tests {
             ),
             (
                 "{l: {$elemMatch: {$gt: 1}}, $expr: {$eq: ['$a', {secret: 1}]}}",
-                "{ l: { $elemMatch: { $gt: ? } }, $expr: ? }",
+                "{ l: { $elemMatch: { $gt: ? } }, $expr: { $eq: [ $a, ? ] } }",
+            ),
+            (
+                "{$expr: {$and: [{$in: ['$a.b', ['secret', 1]]}, {$ne: ['$$v', {$literal: 'secret'}]}]}}",
+                "{ $expr: { $and: [ { $in: [ $a.b, ? ] }, { $ne: [ $$v, { $literal: ? } ] } ] } }",
+            ),
+            (
+                "{$expr: {$cond: {if: {$gt: ['$a', 1]}, then: true, else: {secret: '$b'}}}}",
+                "{ $expr: { $cond: { if: { $gt: [ $a, ? ] }, then: ?, else: ? } } }",
             ),
             ("{}", "{}"),
         ] {
@@ -273,6 +392,6 @@ mod tests {
     fn others_are_left_out() {
         assert_eq!(read("insert", "{insert: 'c'}"), None);
         assert_eq!(read("find", "{$truncated: '{find: ...'}"), None);
-        assert_eq!(read("update", "{update: 0, filter: {a: 1}}"), None);
+        assert_eq!(read("update", "{update: 0, multi: true}"), None);
     }
 }
