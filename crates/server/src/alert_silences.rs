@@ -7,6 +7,7 @@ use nagi_error::Result;
 use nagi_store::Namespace;
 
 use crate::core::server::Server;
+use crate::fsync::Writer;
 use crate::settings::persisted;
 
 const ID: &str = "silences";
@@ -36,7 +37,7 @@ impl Server {
     /// stops. Returns false if they are to be stored later, because writes are blocked: the files may be copied.
     #[must_use]
     pub fn keep_alert_silences(&self, silences: &[(String, i64)]) -> bool {
-        let Some(_writing) = self.upkeep.fsync.begin_write() else { return false };
+        let Some(_writing) = self.upkeep.fsync.begin_write(Writer::New) else { return false };
         let doc = DocBuf::build(|out| {
             out.put("_id", ID);
             out.array("silences", |list| {

@@ -20,7 +20,7 @@ use crate::auth::Action;
 use crate::clock;
 use crate::core::access::{Access, Asking};
 use crate::core::connection::Connection;
-use crate::fsync::Writing;
+use crate::fsync::{Writer, Writing};
 use crate::metrics::OpKind;
 use crate::metrics::locks::LockUse;
 use crate::metrics::write_concerns::Tried;
@@ -98,6 +98,8 @@ pub(crate) struct Context<'c> {
     pub(crate) done: Done,
     /// The session's state while a retryable write or a transaction statement runs.
     pub(crate) scope: Option<Box<Scope>>,
+    /// For the lock of `fsync`.
+    pub(crate) writer: Writer,
     /// The store handle of the transaction or snapshot in which the request runs.
     pub(crate) bound: Option<Arc<Store>>,
     /// The cluster time of a snapshot read, for the reply.
@@ -349,7 +351,7 @@ impl<'c> Context<'c> {
         self.check_write_block(db)?;
         let lock = &server.upkeep.fsync;
         loop {
-            if let Some(writing) = lock.begin_write() {
+            if let Some(writing) = lock.begin_write(self.writer) {
                 self.effects.lock();
                 self.op.note_lock();
                 return Ok(writing);
@@ -368,7 +370,7 @@ impl<'c> Context<'c> {
         let _blocked = pool.block(self.ticket.is_some());
         let since = clock::now();
         self.op.set_waiting_for_lock(Some(since));
-        let waited = lock.wait(&|| self.check());
+        let waited = lock.wait(self.writer, &|| self.check());
         self.op.set_waiting_for_lock(None);
         let micros = clock::micros_since(since);
         self.effects.lock_wait(micros);

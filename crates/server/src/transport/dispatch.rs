@@ -40,6 +40,7 @@ use crate::core::server::Server;
 use crate::core::snapshots;
 use crate::core::txn_number;
 use crate::fail_points::Fault;
+use crate::fsync::Writer;
 use crate::message_memory::Before;
 use crate::metrics::{Gauge, LatencyKind, OpKind};
 use crate::observe::audited::{self, Outcome};
@@ -99,6 +100,7 @@ pub(crate) fn run(
         ticket: None,
         done: Done::default(),
         scope: None,
+        writer: Writer::New,
         bound: None,
         at_cluster_time: None,
         failed: false,

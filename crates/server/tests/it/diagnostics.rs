@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nagi_bson::{Array, Doc, DocBuf, Value, doc};
+use nagi_bson::{Array, Doc, DocBuf, DocWriter, Value, doc};
 use nagi_server::Server;
 
 use crate::client::{Client, is_ok, member, server};
@@ -57,8 +57,9 @@ fn kill_op_ends_a_waiting_write() {
 fn message(client: &mut Client, command: &DocBuf, name: &str, statements: &[DocBuf]) {
     client.frame.clear();
     let start = nagi_wire::begin_msg(&mut client.frame, 1, 0, 0);
-    nagi_bson::DocWriter::new(&mut client.frame).extend(command.as_doc());
-    client.frame.push(0);
+    let mut body = DocWriter::new(&mut client.frame);
+    body.extend(command.as_doc());
+    body.finish();
     nagi_wire::append_sequence(&mut client.frame, name, statements.iter().map(|s| s.as_doc()));
     nagi_wire::finish_msg(&mut client.frame, start);
 }
@@ -103,6 +104,43 @@ fn a_write_that_waits_shows_its_statement() {
         assert!(is_ok(&admin.run("admin", doc! { "fsyncUnlock": 1 }.as_doc())));
         thread.join().unwrap();
     }
+}
+
+/// Polls currentOp until an operation with these fields is running.
+fn wait_for(admin: &mut Client, fields: &str) {
+    let asked = nagi_bson::json::parse(&format!("{{currentOp: 1, {fields}}}")).unwrap();
+    loop {
+        let reply = admin.run("admin", asked.as_doc());
+        if reply.get("inprog").as_array().is_some_and(|list| list.iter().next().is_some()) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_lock_waits_for_a_write_that_waits_for_a_transaction() {
+    let server = member();
+    let mut client = Client::new(&server);
+    assert!(is_ok(&client.shell("{insert: 'c', documents: [{_id: 1}]}")));
+    let of = format!("{LSID}, txnNumber: NumberLong(1), autocommit: false");
+    let change = "update: 'c', updates: [{q: {_id: 1}, u: {$inc: {n: 1}}}]";
+    assert!(is_ok(&client.shell(&format!("{{{change}, {of}, startTransaction: true}}"))));
+    let mut admin = Client::new(&server);
+    let lock = doc! { "fsync": 1, "lock": true };
+    std::thread::scope(|threads| {
+        let write = threads.spawn(|| Client::new(&server).shell(&format!("{{{change}}}")));
+        wait_for(&mut admin, "waitingForTransaction: true");
+        let locks = threads.spawn(|| Client::new(&server).run("admin", lock.as_doc()));
+        wait_for(&mut admin, "'command.fsync': 1, waitingForLock: true");
+        assert!(is_ok(&client.shell(&format!("{{{change}, {of}}}"))));
+        let commit = format!("{{commitTransaction: 1, {of}}}");
+        let commit = nagi_bson::json::parse(&commit).unwrap();
+        assert!(is_ok(&client.run("admin", commit.as_doc())));
+        assert!(is_ok(&write.join().unwrap()) && is_ok(&locks.join().unwrap()));
+    });
+    assert!(is_ok(&admin.run("admin", doc! { "fsyncUnlock": 1 }.as_doc())));
+    assert_eq!(client.shell("{count: 'c', query: {n: 3}}").get("n"), Value::Int32(1));
 }
 
 #[test]

@@ -58,7 +58,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         false => cx.check(),
     };
     // Writes are stopped before the engine holds its files, so that the log contains the newest writes.
-    let count = cx.server.upkeep.fsync.lock(&mut watch)?;
+    cx.op.set_waiting_for_lock(Some(crate::clock::now()));
+    let locked = cx.server.upkeep.fsync.lock(&mut watch);
+    cx.op.set_waiting_for_lock(None);
+    let count = locked?;
     cx.server.metrics.locks.exclusive_count.increment();
     let store = cx.store();
     if count == 1

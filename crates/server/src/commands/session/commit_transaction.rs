@@ -4,6 +4,7 @@ use nagi_store::Durability;
 
 use crate::core::command::prelude::*;
 use crate::core::txn_number;
+use crate::fsync::Writer;
 
 pub(in crate::commands) static COMMIT_TRANSACTION: Command = Command {
     facts: Facts {
@@ -49,6 +50,7 @@ args! { "commitTransaction" => Args {
 fn commit(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     Args::parse(req)?;
     check_within(req)?;
+    cx.writer = Writer::OpenTransaction;
     let _writing = cx.begin_write("admin")?;
     let durability = match cx.write_concern(req).is_synced() {
         true => Durability::Synced,

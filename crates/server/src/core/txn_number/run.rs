@@ -25,6 +25,7 @@ use super::{
 };
 use crate::clock;
 use crate::core::command::Context;
+use crate::fsync::Writer;
 use crate::request::Request;
 
 /// Interval of the interrupt checks of a command that waits for its session.
@@ -201,6 +202,9 @@ fn begin_statement(cx: &mut Context<'_>, request: &Request<'_>, scope: &mut Scop
         Some(_) => start(cx, request, scope)?,
         None => find_open(cx, scope)?,
     };
+    if request.generic.start_transaction.is_none() {
+        cx.writer = Writer::OpenTransaction;
+    }
     if let Some(open) = scope.slot.open.lock().as_mut() {
         open.begin(cx.op);
     }
