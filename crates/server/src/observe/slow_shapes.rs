@@ -82,8 +82,8 @@ pub(super) fn text(name: &str, command: Doc<'_>) -> String {
     text
 }
 
-/// A hash of what [`text`] names of a pipeline, or of the field of a `distinct`, so that a row has one text; 0 for other
-/// commands. The plan's shape has only the filter and the sort at the beginning.
+/// A hash of what [`text`] names of a pipeline, or of the field of a `distinct`, so that a row has one text; 0 for
+/// other commands. The plan's shape has only the filter and the sort at the beginning.
 pub(super) fn stages_hash(command: Doc<'_>) -> u32 {
     // Clients choose the names. The rows live as long as the process, and so do the keys.
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);

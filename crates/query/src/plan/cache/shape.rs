@@ -11,7 +11,6 @@ use nagi_lang::{
 };
 
 use super::super::build::FindSpec;
-use crate::query_shape::is_computed;
 
 /// The key of a query in the plan cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -180,6 +179,16 @@ fn of_expression(value: Value<'_>, hash: &mut Hash) {
             hash.text("]");
         }
         _ => hash.text("?"),
+    }
+}
+
+/// Returns true if an element of an array is more than a constant.
+pub(crate) fn is_computed(value: Value<'_>) -> bool {
+    match value {
+        Value::String(path) => path.starts_with('$'),
+        Value::Array(array) => array.iter().any(is_computed),
+        Value::Doc(_) => true,
+        _ => false,
     }
 }
 
