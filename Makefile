@@ -26,6 +26,9 @@ PACKAGES ?= $(CARGO_TARGET_DIR)/packages
 ARGS ?=
 # A Debian package of the program of `make tarball`, for older releases: make deb PORTABLE=1
 PORTABLE ?=
+# A program with the storage engine over TiKV (docs/scale-out.md): make build FEATURES=tikv
+FEATURES ?=
+BUILD_FEATURES = $(addprefix --features nagi-app/,$(FEATURES))
 
 .PHONY: run build test unit schedules native wire bench bench-lang lint clean golden tikv crash latency power-cut adversary drivers java seed seeds mongosh tools service oplog ycsb streams debezium fuzz \
 	fresh old-cpu embedded wheel npm deb tarball image portable packages-test \
@@ -42,10 +45,10 @@ deps:
 		find crates -name '*.rs' -exec touch {} +; mkdir -p "$(CARGO_TARGET_DIR)"; echo "$(CURDIR)" >"$$stamp"; }
 
 build: deps           # the server and the load generator
-	@cargo build --release --locked -p nagi-app -p nagi-bench
+	@cargo build --release --locked -p nagi-app -p nagi-bench $(BUILD_FEATURES)
 
 run: deps
-	@cargo build --release --locked -p nagi-app
+	@cargo build --release --locked -p nagi-app $(BUILD_FEATURES)
 	@mkdir -p $(DATA)
 	@exec $(NAGI) serve --dbpath $(DATA) --replSet rs0 --initiate $(ARGS)
 
@@ -104,8 +107,12 @@ mongosh tools service oplog ycsb streams debezium seeds: build
 	@scripts/deps test
 	@FULL=1 tests/run $(NAGI) $@
 
-tikv: deps            # the engine over TiKV against a placement driver and a store, built from Go modules
+# The engine over TiKV, and the server over it, against a placement driver and a store, built from Go modules.
+tikv: FEATURES = tikv
+tikv: build
+	@scripts/deps test
 	@tests/tikv/run.py cargo test --locked -p nagi-kv-tikv --test cluster -- --test-threads=1
+	@tests/run $(NAGI) tikv
 
 crash: build
 	@CRASH_ROUNDS=$${CRASH_ROUNDS:-200} tests/run $(NAGI) crash
@@ -160,7 +167,7 @@ bench-lang: deps      # filters, projections, updates, expressions compared with
 # ---- maintenance ----------------------------------------------------------------------------------
 lint: deps
 	@cargo fmt --all --check
-	@cargo clippy --locked --workspace --all-targets -- -D warnings
+	@cargo clippy --locked --workspace --all-targets --features nagi-app/tikv -- -D warnings
 	@cargo clippy --locked -p nagi-kv-tikv --test cluster -- -D warnings
 	@cargo test --locked -p nagi-testkit
 	@cargo check --quiet --locked --manifest-path fuzz/Cargo.toml

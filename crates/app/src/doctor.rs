@@ -36,7 +36,7 @@ fn defaults(options: &Options) -> Defaults {
         reads_through_cache: match options.engine {
             EngineKind::Embedded => !options.direct_io,
             EngineKind::Mapped => true,
-            EngineKind::Memory => false,
+            EngineKind::Memory | EngineKind::Distributed => false,
         },
         exposure: None,
     }

@@ -8,7 +8,7 @@ use nagi_budget::Budget;
 use nagi_host::{EngineKind, EngineSettings, Growth, Repair};
 use nagi_kv::{Compressor, Engine};
 
-use crate::options::{MappedOptions, Options};
+use crate::options::{MappedOptions, Options, missing_cluster};
 use crate::paths;
 
 /// Opens the selected storage engine with `block_cache_bytes` of memory for blocks and memtables.
@@ -42,6 +42,9 @@ fn settings(options: &Options, block_cache_bytes: u64) -> EngineSettings {
         EngineKind::Memory => EngineSettings::Memory { bytes_max: in_memory_bytes(options) },
         EngineKind::Mapped => EngineSettings::Mapped(mapped(options)),
         EngineKind::Embedded => EngineSettings::Embedded(rocks_options(options, block_cache_bytes)),
+        EngineKind::Distributed => {
+            EngineSettings::Distributed { address: options.cluster.clone().unwrap_or_default() }
+        }
     }
 }
 
@@ -153,7 +156,8 @@ fn explain_unused(options: &Options) {
 /// Selects the engine for the data directory: the one whose data it contains, unless the operator specified one.
 ///
 /// # Errors
-/// If the directory contains data of another engine than the specified one.
+/// If the directory contains data of another engine than the specified one, or is that of a server whose data are in a
+/// cluster, and no address was specified.
 pub(crate) fn settle(options: &Options) -> Result<Options, String> {
     let mut options = options.clone();
     let found = nagi_host::found_in(Path::new(&options.db_path))
@@ -170,6 +174,10 @@ pub(crate) fn settle(options: &Options) -> Result<Options, String> {
             ));
         }
         options.engine = found;
+    }
+    if options.engine == EngineKind::Distributed && options.cluster.is_none() {
+        let what = format!("the server of the data directory {}, over TiKV,", options.db_path);
+        return Err(missing_cluster(&what));
     }
     if let Some(found) = found.filter(|_| !options.engine_chosen) {
         log::info!(target: "STORAGE", id = 22270, dbpath = options.db_path,
@@ -225,6 +233,11 @@ mod tests {
         assert_eq!(
             unused_of("--storageEngine inMemory --journalCommitInterval 50"),
             [pair("storage.journal.commitIntervalMs", "wiredTiger, mmapv1")]
+        );
+        #[cfg(feature = "tikv")]
+        assert_eq!(
+            unused_of("--storageEngine tikv --storageUri tikv://pd --directIO false --syncdelay 5"),
+            [pair("storage.directIO", "wiredTiger"), pair("storage.syncPeriodSecs", "mmapv1")]
         );
         assert_eq!(unused_of("--cacheCompressor lz4 --wiredTigerCacheSizeGB 1"), []);
     }

@@ -2,22 +2,34 @@
 
 /// The exit statuses: mongod's for the server.
 pub(crate) mod exit {
+    use nagi_error::Code;
+
     pub(crate) const SUCCESS: u8 = 0;
     pub(crate) const FAILURE: u8 = 1;
     pub(crate) const BAD_OPTIONS: u8 = 2;
     pub(crate) const CRITICAL: u8 = 3;
+    /// mongos ends with it if it cannot reach its cluster.
+    pub(crate) const CLUSTER: u8 = 5;
     pub(crate) const UNRECOVERABLE: u8 = 14;
     pub(crate) const PORT_IN_USE: u8 = 48;
     pub(crate) const DATA_FOLDER: u8 = 100;
     /// Of a panic in the main thread, by Rust's convention.
     pub(crate) const PANIC: u8 = 101;
 
-    /// The status if the store cannot be opened: data of a newer version is not damaged.
+    /// The status if the store cannot be opened: data of a newer version is not damaged, nor is that of a cluster that
+    /// does not answer or that another node owns.
     pub(crate) fn of_store(error: &nagi_error::Error) -> u8 {
         match error.code() {
-            nagi_error::Code::UNSUPPORTED_FORMAT => DATA_FOLDER,
+            Code::UNSUPPORTED_FORMAT => DATA_FOLDER,
+            _ if is_of_cluster(error) => CLUSTER,
             _ => UNRECOVERABLE,
         }
+    }
+
+    /// True for errors that only a cluster causes, and that pass.
+    pub(crate) fn is_of_cluster(error: &nagi_error::Error) -> bool {
+        let codes = [Code::HOST_UNREACHABLE, Code::DB_PATH_IN_USE, Code::SHUTDOWN_IN_PROGRESS];
+        codes.contains(&error.code())
     }
 
     /// An exit status.
@@ -63,6 +75,9 @@ pub(crate) mod exit {
             the expected values and the nearest name, and for a file the line."),
         status(CRITICAL, "doctor", "there is a critical finding",
             "Fix it before the server is used; it is first in the list."),
+        status(CLUSTER, "serve", "with --storageEngine tikv: the cluster does not answer at the start, or another node \
+            owns the data, or has taken them over while this one did not answer", "Start the server again later, as \
+            a supervisor does. The message names the placement drivers or the other node."),
         status(UNRECOVERABLE, "serve", "the data is damaged, --repair failed, or the journal or the data could not be \
             written", "Read the log. Start once with --repair to save what is readable, or restore a backup. Check \
             the disk."),

@@ -41,6 +41,7 @@ mod serve;
 mod server_config;
 mod shown;
 mod signals;
+mod takeover;
 mod telemetry;
 mod transport;
 mod umask;

@@ -21,12 +21,12 @@ pub(crate) fn budget_bytes(options: &Options) -> u64 {
 }
 
 /// The initial sizes of the caches: blocks, whole documents. Only the embedded engine has them; the others have the
-/// data in memory already, or mapped.
+/// data in memory already, or mapped, or the stores of a cluster have the caches.
 pub(crate) fn cache_bytes(options: &Options) -> (u64, u64) {
     match options.engine {
         EngineKind::Embedded => {
             nagi_store::first_partition(Division::of(budget_bytes(options)).caches)
         }
-        EngineKind::Mapped | EngineKind::Memory => (0, 0),
+        EngineKind::Mapped | EngineKind::Memory | EngineKind::Distributed => (0, 0),
     }
 }

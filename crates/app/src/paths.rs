@@ -186,7 +186,7 @@ pub(crate) fn named(error: String, options: &Options) -> String {
     let begins = |error: &str| {
         error.strip_prefix(&options.db_path).is_some_and(|rest| rest.starts_with([' ', ':']))
     };
-    if options.engine == EngineKind::Memory {
+    if matches!(options.engine, EngineKind::Memory | EngineKind::Distributed) {
         return error;
     }
     let folder = Path::new(&options.db_path);

@@ -29,6 +29,7 @@ use crate::failure::{Failure, TERMINATING, exit, not_opened};
 use crate::notify::Notifier;
 use crate::options::{self, Options, Request};
 use crate::pid_file::PidFile;
+use crate::takeover::Takeover;
 use crate::{
     allocator, build, connections, console, encryption, engine, exposure, folder, fork, help,
     key_file, ldap, local_zone, memory, paths, print, record, repair, say, server_config, signals,
@@ -192,10 +193,15 @@ fn serve_data(
     let engine = engine::open_charged(options, blocks, &budget).map_err(|error| match &error {
         nagi_kv::Error::Corrupt(_) => not_opened(damaged(&error), exit::UNRECOVERABLE),
         nagi_kv::Error::Full => not_opened(format!("OutOfDiskSpace: {error}"), exit::DATA_FOLDER),
+        nagi_kv::Error::Unreachable(_) => {
+            not_opened(format!("HostUnreachable: {error}"), exit::CLUSTER)
+        }
         _ => not_opened(paths::named(error.to_string(), options), exit::DATA_FOLDER),
     })?;
     let record_cache_bytes = usize::try_from(records).unwrap_or(usize::MAX);
+    let takeover = Arc::<Takeover>::default();
     let store_options = StoreOptions {
+        node: Takeover::node(&takeover, options),
         record_cache_bytes,
         budget,
         zstd_level: options.compression.zstd_level.unwrap_or(StoreOptions::default().zstd_level),
@@ -211,7 +217,7 @@ fn serve_data(
             error: paths::named(error.to_string(), options),
         },
     })?;
-    let served = serve_store(options, args, &store, log, notifier);
+    let served = serve_store(options, args, &store, &takeover, (log, notifier));
     if served.is_err() {
         // Nothing was served: close the data directory as after a clean shutdown.
         let _ = store.close();
@@ -224,8 +230,8 @@ fn serve_store(
     options: &Options,
     args: &[String],
     store: &Arc<Store>,
-    log: &Arc<Log>,
-    notifier: &Notifier,
+    takeover: &Takeover,
+    (log, notifier): (&Arc<Log>, &Notifier),
 ) -> Result<(), Failure> {
     let watcher = Watcher::start(store, options.engine, Watched::Process(allocator::ALLOCATOR));
     let limits = connections::Limits::of_process(options);
@@ -271,11 +277,14 @@ fn serve_store(
     if options.fork {
         fork::ready();
     }
-    notifier.ready(&server, store, listeners.port());
+    takeover.ends(&server);
+    let local = (options.engine != EngineKind::Distributed).then_some(store);
+    notifier.ready(&server, local, listeners.port());
     server.wait_for_shutdown();
     notifier.stopping();
     drop((record, watcher));
-    stop(&server, listeners, (console, exporter), store)
+    let stopped = stop(&server, listeners, (console, exporter), store);
+    takeover.failure().and(stopped)
 }
 
 fn bad_options(error: &dyn std::fmt::Display) -> Failure {
@@ -304,6 +313,7 @@ fn not_started(error: &nagi_error::Error) -> Failure {
             not_opened(damaged(&error.message()), exit::UNRECOVERABLE)
         }
         Code::OUT_OF_DISK_SPACE => not_opened(error.to_string(), exit::DATA_FOLDER),
+        _ if exit::is_of_cluster(error) => not_opened(error.to_string(), exit::CLUSTER),
         // The disk cannot read or write.
         Code::INTERNAL_ERROR => not_opened(error.to_string(), exit::UNRECOVERABLE),
         _ => bad_options(error),

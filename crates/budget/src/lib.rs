@@ -84,7 +84,7 @@ pub use pool::Pool;
 pub use raw::Metered;
 pub use resident::Resident;
 pub use watch::{Action, Watch};
-pub use work::Work;
+pub use work::{Work, WorkOrders};
 
 /// Resident memory may exceed the budget by a tenth and by this: code, stacks, allocator.
 pub const SLACK_BYTES: u64 = 64 << 20;

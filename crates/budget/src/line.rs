@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use crate::{
     Budget, Pool,
     budget::LOOK_AROUND,
-    meter::{MESSAGE_POOLS, message_bytes},
+    meter::{REQUEST_POOLS, own_bytes},
 };
 
 /// Longest wait of a request that can be interrupted while it waits.
@@ -59,15 +59,15 @@ pub enum Patience {
 struct Place {
     number: u64,
     since: Instant,
-    /// What the request holds for its message and its reply, which it does not release while it waits.
-    message_bytes: u64,
+    /// What the request holds of [`REQUEST_POOLS`], and does not release while it waits.
+    own_bytes: u64,
     /// It holds memory, or is background work: none that comes earlier stands before it.
     is_ahead: bool,
 }
 
 impl Place {
     fn new(number: u64) -> Place {
-        Place { number, since: Instant::now(), message_bytes: 0, is_ahead: false }
+        Place { number, since: Instant::now(), own_bytes: 0, is_ahead: false }
     }
 }
 
@@ -122,8 +122,8 @@ impl Line {
 
     fn join(&mut self, at_front: bool) -> u64 {
         self.next += 1;
-        let message_bytes = message_bytes();
-        let place = Place { message_bytes, is_ahead: at_front, ..Place::new(self.next) };
+        let own_bytes = own_bytes();
+        let place = Place { own_bytes, is_ahead: at_front, ..Place::new(self.next) };
         match at_front {
             true => self.waiting.push_front(place),
             false => self.waiting.push_back(place),
@@ -140,9 +140,9 @@ impl Line {
         self.waiting.front().is_some_and(|first| first.number == number)
     }
 
-    /// What waiting requests hold for their messages and replies.
-    fn message_bytes(&self) -> u64 {
-        self.waiting.iter().map(|place| place.message_bytes).sum()
+    /// What waiting requests hold of [`REQUEST_POOLS`].
+    fn own_bytes(&self) -> u64 {
+        self.waiting.iter().map(|place| place.own_bytes).sum()
     }
 
     /// Returns true if a request of this size may overtake the first of the queue.
@@ -219,11 +219,10 @@ impl Budget {
             if freed != self.freed_count() {
                 (moved, freed) = (now, self.freed_count());
             }
-            // Only this request holds memory of the pool, and nothing that does not wait can release any.
+            // Nothing that does not wait can release any memory.
             let alone = eldest.is_some()
-                && self.pool(who.pool).used <= who.own
-                && MESSAGE_POOLS.iter().map(|pool| self.pool(*pool).used).sum::<u64>()
-                    <= line.message_bytes()
+                && REQUEST_POOLS.iter().map(|pool| self.pool(*pool).used).sum::<u64>()
+                    <= line.own_bytes()
                 && self.pool(Pool::Compactions).used == 0;
             let told = who.go_on.as_mut().is_some_and(|go_on| !go_on());
             if alone || told || now >= until || now - moved >= STALL_MAX {

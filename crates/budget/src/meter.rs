@@ -23,8 +23,9 @@ use crate::{Budget, Charge, Pool};
 /// Bytes that a request may hold without a charge.
 pub const FREE_BYTES: i64 = 1 << 20;
 const STEP: u64 = 1 << 20;
-/// The pools of messages and replies, which are released at the end of a request.
-pub(crate) const MESSAGE_POOLS: [Pool; 2] = [Pool::Replies, Pool::Requests];
+/// The pools of running requests, which release what they hold when they end. Engines of scripts are kept.
+pub(crate) const REQUEST_POOLS: [Pool; 4] =
+    [Pool::Evaluation, Pool::Execution, Pool::Replies, Pool::Requests];
 /// The charge is reduced when it is too large by this much.
 const EASE_BYTES: i64 = 4 << 20;
 /// A large value that the engine reads from disk exists twice: in the buffer of the file and as a block.
@@ -38,8 +39,8 @@ thread_local! {
     static LIMIT: Cell<i64> = const { Cell::new(i64::MAX) };
     /// Bytes that the next request may hold without a charge of its own, beyond its first megabyte.
     static ALLOWED: Cell<i64> = const { Cell::new(0) };
-    /// Bytes that this thread charged for messages and replies.
-    static MESSAGES: Cell<i64> = const { Cell::new(0) };
+    /// Bytes that this thread charged to [`REQUEST_POOLS`].
+    static OWN: Cell<i64> = const { Cell::new(0) };
     static CHARGE: RefCell<Option<Charge>> = const { RefCell::new(None) };
     static REFUSAL: Cell<Refusal> = const { Cell::new(Refusal::None) };
     static COPIES: Cell<usize> = const { Cell::new(OWN_COPIES) };
@@ -167,17 +168,17 @@ pub fn count(bytes: i64) {
 /// Counts that a charge covers `bytes` more, or less if negative.
 #[inline]
 pub(crate) fn cover(pool: Pool, bytes: i64) {
-    if MESSAGE_POOLS.contains(&pool) {
-        MESSAGES.set(MESSAGES.get().wrapping_add(bytes));
+    if REQUEST_POOLS.contains(&pool) {
+        OWN.set(OWN.get().wrapping_add(bytes));
     }
     if pool.covers() {
         note(-bytes);
     }
 }
 
-/// Bytes that the request of this thread holds for its message and its reply, of [`MESSAGE_POOLS`].
-pub(crate) fn message_bytes() -> u64 {
-    u64::try_from(MESSAGES.get()).unwrap_or(0)
+/// Bytes that the request of this thread holds of [`REQUEST_POOLS`].
+pub(crate) fn own_bytes() -> u64 {
+    u64::try_from(OWN.get()).unwrap_or(0)
 }
 
 /// Returns true if the request of this thread may hold `more` bytes in addition to its present memory; charges them

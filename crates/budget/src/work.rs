@@ -19,20 +19,34 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Longest wait in which no request releases a large amount: those that hold memory may themselves be waiting for more.
 const STALL_MAX: Duration = Duration::from_secs(1);
 
+/// What the work of an engine is to know while it waits for memory.
+#[derive(Debug, Default)]
+pub struct WorkOrders {
+    /// The engine is being closed, and the work ends by itself: it does not wait.
+    pub stops: AtomicBool,
+    /// Commits that hold memory wait for the work: it does not wait for theirs.
+    pub hurries: AtomicBool,
+}
+
+impl WorkOrders {
+    fn may_wait(&self) -> bool {
+        !self.stops.load(SeqCst) && !self.hurries.load(SeqCst)
+    }
+}
+
 /// The memory of one flush or compaction. When it is dropped, the allocator returns its free pages.
 #[derive(Debug)]
 pub struct Work {
     budget: Arc<Budget>,
     charge: Charge,
-    stops: Arc<AtomicBool>,
+    orders: Arc<WorkOrders>,
 }
 
 impl Work {
-    /// Work that holds nothing yet. It does not wait once `stops` is true: the engine is being closed, and the work
-    /// ends by itself.
-    pub fn new(budget: &Arc<Budget>, stops: &Arc<AtomicBool>) -> Work {
+    /// Work that holds nothing yet.
+    pub fn new(budget: &Arc<Budget>, orders: &Arc<WorkOrders>) -> Work {
         let charge = Charge::empty(budget, Pool::Compactions);
-        Work { budget: Arc::clone(budget), charge, stops: Arc::clone(stops) }
+        Work { budget: Arc::clone(budget), charge, orders: Arc::clone(orders) }
     }
 
     /// Charges up to `bytes` in total. If `waits`, waits for capacity first, as long as requests release memory, 10 s
@@ -75,7 +89,7 @@ impl Work {
                 (moved, freed) = (now, budget.freed_count());
             }
             let late = now - moved >= STALL_MAX || now - begun >= WAIT_MAX;
-            if late || self.stops.load(SeqCst) {
+            if late || !self.orders.may_wait() {
                 break false;
             }
             budget.freed.wait_for(&mut line, LOOK_AROUND);
@@ -105,16 +119,21 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_wait_while_the_engine_is_closed() {
+    fn it_does_not_wait_while_the_engine_is_closed_or_commits_wait_for_it() {
+        let all: [fn(&WorkOrders) -> &AtomicBool; 2] = [|all| &all.stops, |all| &all.hurries];
+        all.into_iter().for_each(begins_at_once);
+    }
+
+    fn begins_at_once(order: fn(&WorkOrders) -> &AtomicBool) {
         let budget = Budget::new(256 * MIB);
         let _held = budget.try_charge(Pool::Evaluation, 70 * MIB).unwrap();
         let mut other = new(&budget);
         other.cover(60 * MIB, false);
-        let stops = Arc::new(AtomicBool::new(false));
+        let orders = Arc::new(WorkOrders::default());
         let waits = std::thread::spawn({
-            let (budget, stops) = (Arc::clone(&budget), Arc::clone(&stops));
+            let (budget, orders) = (Arc::clone(&budget), Arc::clone(&orders));
             move || {
-                let mut work = Work::new(&budget, &stops);
+                let mut work = Work::new(&budget, &orders);
                 work.cover(130 * MIB, true);
                 work.charge.bytes()
             }
@@ -122,7 +141,7 @@ mod tests {
         while !budget.has_waiting() {
             std::thread::yield_now();
         }
-        stops.store(true, SeqCst);
+        order(&orders).store(true, SeqCst);
         let begun = Instant::now();
         assert_eq!(waits.join().unwrap(), 130 * MIB);
         assert!(

@@ -1,5 +1,6 @@
 //! Replies, each with the headers that keep a browser from doing what the pages do not need.
 
+use std::any::Any;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,7 +8,6 @@ use std::task::{Context, Poll};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
 
 pub(crate) type Answer = Response<Content>;
@@ -15,8 +15,11 @@ pub(crate) type Answer = Response<Content>;
 /// The bytes of a reply: at once, or as they come.
 pub(crate) enum Content {
     Whole(Option<Bytes>),
-    Events(Receiver<Bytes>),
+    Events(Receiver<Bytes>, Option<Held>),
 }
+
+/// What a reply holds until its last bytes are sent.
+type Held = Box<dyn Any + Send + Sync>;
 
 impl Body for Content {
     type Data = Bytes;
@@ -28,7 +31,7 @@ impl Body for Content {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut *self {
             Content::Whole(bytes) => Poll::Ready(bytes.take().map(|all| Ok(Frame::data(all)))),
-            Content::Events(events) => {
+            Content::Events(events, _) => {
                 events.poll_recv(cx).map(|event| event.map(|bytes| Ok(Frame::data(bytes))))
             }
         }
@@ -43,7 +46,7 @@ impl Body for Content {
             Content::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |all| all.len() as u64))
             }
-            Content::Events(_) => SizeHint::default(),
+            Content::Events(..) => SizeHint::default(),
         }
     }
 }
@@ -95,13 +98,13 @@ pub(crate) fn ask_for_basic(mut answer: Answer) -> Answer {
     answer
 }
 
-/// The bytes of a reply with the permits for them, which are free again when the bytes are sent.
-struct Permitted {
+/// The bytes of a reply with what they hold until they are sent.
+struct Tied<T> {
     bytes: Bytes,
-    _permits: OwnedSemaphorePermit,
+    _held: T,
 }
 
-impl AsRef<[u8]> for Permitted {
+impl<T> AsRef<[u8]> for Tied<T> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -111,17 +114,18 @@ impl AsRef<[u8]> for Permitted {
 pub(crate) fn length(answer: &Answer) -> usize {
     match answer.body() {
         Content::Whole(Some(bytes)) => bytes.len(),
-        Content::Whole(None) | Content::Events(_) => 0,
+        Content::Whole(None) | Content::Events(..) => 0,
     }
 }
 
-/// Ties permits to the bytes of a reply.
-pub(crate) fn permitted(answer: Answer, permits: OwnedSemaphorePermit) -> Answer {
+/// Ties something to a reply, which is dropped when the last bytes are sent.
+pub(crate) fn tied<T: Send + Sync + 'static>(answer: Answer, held: T) -> Answer {
     answer.map(|content| match content {
         Content::Whole(Some(bytes)) => {
-            Content::Whole(Some(Bytes::from_owner(Permitted { bytes, _permits: permits })))
+            Content::Whole(Some(Bytes::from_owner(Tied { bytes, _held: held })))
         }
-        other => other,
+        Content::Whole(None) => Content::Whole(None),
+        Content::Events(events, others) => Content::Events(events, Some(Box::new((held, others)))),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener as StdListener};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,15 +22,20 @@ use crate::patience::Patience;
 use crate::refusal::Refusal;
 use crate::routes::ROUTES;
 use crate::state::{REPLY_UNIT, State};
+use crate::visitors::{Visit, Visitors};
 use crate::{assets, guard, stream};
 
 /// The number of connections. A browser opens six, and one for the stream.
 const CONNECTIONS_MAX: usize = 64;
+/// The number of further clients that are told at one time that there is no place.
+const REFUSALS_MAX: usize = 16;
+/// The time that such a client has to send the head of its request.
+const REFUSAL_TIME_MAX: Duration = Duration::from_secs(2);
 /// The time that a client has to send the head of its next request.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 /// The time after which a client that acknowledges nothing has vanished. A stream sends something each second.
 const VANISHED_AFTER: Duration = Duration::from_secs(60);
-/// The time after which a client that reads nothing of a reply is disconnected.
+/// The time in which a client must read a part of its reply: see [`Patience`].
 const UNREAD_MAX: Duration = Duration::from_secs(30);
 /// A reply up to this size is not counted: all connections together have four megabytes of them.
 const FREE_BYTES: usize = 64 << 10;
@@ -51,10 +56,13 @@ pub(crate) async fn run(
     listeners: Vec<StdListener>,
     stop: oneshot::Receiver<()>,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let doors = Arc::new(Doors {
+        visitors: Visitors::new(CONNECTIONS_MAX),
+        refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
+    });
     for listener in listeners {
         match TcpListener::from_std(listener) {
-            Ok(listener) => drop(tokio::spawn(accept(state.clone(), listener, places.clone()))),
+            Ok(listener) => drop(tokio::spawn(accept(state.clone(), listener, doors.clone()))),
             Err(error) => {
                 log::warn!(target: "NETWORK", id = 8_200_230, error = error.to_string();
                     "The web console cannot use its socket");
@@ -72,7 +80,13 @@ pub(crate) async fn run(
     let _ = stop.await;
 }
 
-async fn accept(state: Arc<State>, listener: TcpListener, places: Arc<Semaphore>) {
+/// What all sockets share.
+struct Doors {
+    visitors: Arc<Visitors>,
+    refusals: Arc<Semaphore>,
+}
+
+async fn accept(state: Arc<State>, listener: TcpListener, doors: Arc<Doors>) {
     loop {
         let Ok((socket, peer)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_AGAIN).await;
@@ -81,25 +95,30 @@ async fn accept(state: Arc<State>, listener: TcpListener, places: Arc<Semaphore>
         if state.allowed.as_ref().is_some_and(|all| !all.contain(peer.ip().to_canonical())) {
             continue;
         }
-        // A client beyond the limit is disconnected: it tries again.
-        let Ok(place) = places.clone().try_acquire_owned() else { continue };
-        let state = state.clone();
-        tokio::spawn(async move {
-            serve(state, socket, peer).await;
-            drop(place);
-        });
+        let Ok(watched) = socket.as_fd().try_clone_to_owned() else { continue };
+        match doors.visitors.enter(peer.ip(), watched) {
+            Some(visit) => drop(tokio::spawn(serve(state.clone(), socket, peer, visit))),
+            None => {
+                // Beyond this limit, too, clients are disconnected: they try again.
+                let Ok(permit) = doors.refusals.clone().try_acquire_owned() else { continue };
+                tokio::spawn(async move {
+                    refuse(socket).await;
+                    drop(permit);
+                });
+            }
+        }
     }
 }
 
 /// Serves a connection until it ends.
-async fn serve(state: Arc<State>, socket: TcpStream, peer: SocketAddr) {
+async fn serve(state: Arc<State>, socket: TcpStream, peer: SocketAddr, visit: Visit) {
     let Ok(local) = socket.local_addr() else { return };
     let _ = socket.set_nodelay(true);
     let _ = rustix::net::sockopt::set_tcp_user_timeout(&socket, VANISHED_AFTER.as_millis() as u32);
-    let watched = socket.as_fd().try_clone_to_owned().ok().map(Arc::new);
+    let visit = Arc::new(visit);
     let service = service_fn(move |request| {
-        let (state, watched) = (state.clone(), watched.clone());
-        async move { Ok::<_, Infallible>(answer(state, request, peer, local, watched).await) }
+        let (state, visit) = (state.clone(), visit.clone());
+        async move { Ok::<_, Infallible>(answer(state, request, peer, local, &visit).await) }
     });
     // Whatever ends a connection is the client's affair.
     let _ = http1::Builder::new()
@@ -112,20 +131,37 @@ async fn serve(state: Arc<State>, socket: TcpStream, peer: SocketAddr) {
         .await;
 }
 
+/// Answers one request of a client for which there is no place.
+async fn refuse(socket: TcpStream) {
+    let service = service_fn(|_: Request<Incoming>| async {
+        Ok::<_, Infallible>(Refusal::busy("Too many requests are being answered").answer())
+    });
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(REFUSAL_TIME_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(Patience::new(socket, REFUSAL_TIME_MAX)), service)
+        .await;
+}
+
 async fn answer(
     state: Arc<State>,
     request: Request<Incoming>,
     peer: SocketAddr,
     local: SocketAddr,
-    watched: Option<Arc<OwnedFd>>,
+    visit: &Arc<Visit>,
 ) -> Answer {
-    let client = Arc::new(Client::new(watched));
+    let client = Arc::new(Client::new(Some(visit.socket().clone())));
     // The client leaves: this future is dropped.
     let _waits = Waits(client.clone());
     let is_metrics = request.uri().path() == "/metrics";
     let answered = match guard::check(request.method(), request.headers(), &state.names) {
         Ok(()) => match Asked::read(request, peer, local, client).await {
-            Ok(asked) => route(state, asked).await,
+            Ok(asked) => {
+                let serving = visit.serve();
+                route(state, asked).await.map(|answer| answer::tied(answer, serving))
+            }
             Err(refusal) => Err(refusal),
         },
         Err(refusal) => Err(refusal),
@@ -177,7 +213,7 @@ async fn route(state: Arc<State>, mut asked: Asked) -> Result<Answer, Refusal> {
     // While it waits it keeps its place: so replies that wait have a limit, too.
     let units = u32::try_from(length.div_ceil(REPLY_UNIT)).unwrap_or(u32::MAX);
     match tokio::time::timeout(SEND_WAIT_MAX, replies.acquire_many_owned(units)).await {
-        Ok(Ok(permits)) => Ok(answer::permitted(answer, permits)),
+        Ok(Ok(permits)) => Ok(answer::tied(answer, permits)),
         _ => Err(Refusal::busy("Too many replies wait for clients that do not read them")),
     }
 }

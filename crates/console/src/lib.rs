@@ -46,6 +46,7 @@ mod sessions;
 mod stalls;
 mod state;
 mod stream;
+mod visitors;
 mod watched;
 
 pub use alerts::Alerts;

@@ -1,6 +1,7 @@
-//! A socket whose writes fail when the client reads nothing for a while.
+//! A socket whose writes fail when the client reads too little for a while.
 //!
-//! A client that acknowledges with an empty window is there, so the kernel keeps what waits for it without end.
+//! A client that acknowledges with an empty window is there, so the kernel keeps what waits for it without end. One
+//! that reads a byte now and then keeps its connection and the reply as long.
 
 use std::future::Future;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -11,25 +12,40 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Reads and writes `S`; a write that makes no progress for the whole time fails.
+/// What a client must read in the time.
+const READ_BYTES_MIN: usize = 64 << 10;
+
+/// Reads and writes `S`; writes fail that have to wait for the client, and advance by less than [`READ_BYTES_MIN`] in
+/// the whole time.
 pub(crate) struct Patience<S> {
     socket: S,
     time_max: Duration,
     /// Ends when a write has waited for too long.
     alarm: Pin<Box<Sleep>>,
     waits: bool,
+    /// The bytes that were written in parts since then.
+    advanced: usize,
 }
 
 impl<S> Patience<S> {
     pub(crate) fn new(socket: S, time_max: Duration) -> Patience<S> {
-        Patience { socket, time_max, alarm: Box::pin(sleep(time_max)), waits: false }
+        Patience { socket, time_max, alarm: Box::pin(sleep(time_max)), waits: false, advanced: 0 }
     }
 
-    /// Turns a write that is pending for too long into an error.
-    fn judge<T>(&mut self, cx: &mut Context<'_>, wrote: Poll<Result<T>>) -> Poll<Result<T>> {
-        if wrote.is_ready() {
-            self.waits = false;
-            return wrote;
+    /// Turns a write of `wanted` bytes that is pending for too long into an error.
+    fn judge(
+        &mut self,
+        cx: &mut Context<'_>,
+        wrote: Poll<Result<usize>>,
+        wanted: usize,
+    ) -> Poll<Result<usize>> {
+        if let Poll::Ready(wrote) = wrote {
+            self.advanced += wrote.as_ref().map_or(0, |count| *count);
+            let is_part = wrote.as_ref().is_ok_and(|count| *count < wanted);
+            if !is_part || self.advanced >= READ_BYTES_MIN {
+                (self.waits, self.advanced) = (false, 0);
+            }
+            return Poll::Ready(wrote);
         }
         if !self.waits {
             self.waits = true;
@@ -59,7 +75,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patience<S> {
         buf: &[u8],
     ) -> Poll<Result<usize>> {
         let wrote = Pin::new(&mut self.socket).poll_write(cx, buf);
-        self.judge(cx, wrote)
+        self.judge(cx, wrote, buf.len())
     }
 
     fn poll_write_vectored(
@@ -68,7 +84,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patience<S> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
         let wrote = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
-        self.judge(cx, wrote)
+        self.judge(cx, wrote, bufs.iter().map(|buf| buf.len()).sum())
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -92,8 +108,8 @@ mod tests {
 
     use super::*;
 
-    async fn write_all(
-        socket: &mut Patience<tokio::net::TcpStream>,
+    async fn write_all<S: AsyncWrite + Unpin>(
+        socket: &mut Patience<S>,
         mut bytes: &[u8],
     ) -> Result<()> {
         while !bytes.is_empty() {
@@ -126,6 +142,49 @@ mod tests {
             write_all(&mut socket, &bytes[..8 << 20]).await.unwrap();
             drop(socket);
             let _ = reads.join();
+        });
+    }
+
+    /// A client that reads `count` bytes each 5 milliseconds.
+    struct Sipping {
+        next: Pin<Box<Sleep>>,
+        count: usize,
+    }
+
+    impl AsyncWrite for Sipping {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            buf: &[u8],
+        ) -> Poll<Result<usize>> {
+            self.next.as_mut().poll(cx).map(|()| {
+                self.next.as_mut().reset(Instant::now() + Duration::from_millis(5));
+                Ok(buf.len().min(self.count))
+            })
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn a_client_that_reads_a_byte_now_and_then_is_given_up() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let sipping = |count| {
+                let next = Box::pin(sleep(Duration::from_millis(5)));
+                Patience::new(Sipping { next, count }, Duration::from_millis(100))
+            };
+            let error = write_all(&mut sipping(1), &[0; 1000]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TimedOut);
+            let begun = Instant::now();
+            write_all(&mut sipping(READ_BYTES_MIN), &vec![0; 60 * READ_BYTES_MIN]).await.unwrap();
+            assert!(begun.elapsed() > Duration::from_millis(200));
         });
     }
 }

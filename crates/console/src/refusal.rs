@@ -1,6 +1,7 @@
 //! Errors of the interface itself. Errors of commands are their replies.
 
 use hyper::StatusCode;
+use hyper::header::{self, HeaderValue};
 use nagi_bson::{Doc, DocBuf, json};
 use nagi_error::Code;
 
@@ -58,6 +59,10 @@ impl Refusal {
                 error.put("message", self.message.as_str());
             });
         });
-        json_answer(self.status, json::to_relaxed(body.as_doc()))
+        let mut answer = json_answer(self.status, json::to_relaxed(body.as_doc()));
+        if matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+            answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        answer
     }
 }

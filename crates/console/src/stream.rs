@@ -48,7 +48,7 @@ pub(crate) async fn begin(state: Arc<State>, asked: Asked) -> Result<Answer, Ref
             }
         }
     });
-    Ok(answer(StatusCode::OK, "text/event-stream", Content::Events(receiver)))
+    Ok(answer(StatusCode::OK, "text/event-stream", Content::Events(receiver, None)))
 }
 
 async fn check(state: &Arc<State>, asked: &Arc<Asked>) -> Result<(), Refusal> {

@@ -139,10 +139,11 @@ fn serve(folder: Option<&Path>, kind: EngineKind, options: &Options) -> Result<O
     let budget_bytes = budget_bytes(kind, options);
     let (blocks, records) = match kind {
         EngineKind::Embedded => nagi_store::first_partition(Division::of(budget_bytes).caches),
-        EngineKind::Mapped | EngineKind::Memory => (0, 0),
+        EngineKind::Mapped | EngineKind::Memory | EngineKind::Distributed => (0, 0),
     };
     let budget = Budget::new(budget_bytes);
-    let settings = settings(kind, blocks, options).charged_to(&budget);
+    let settings =
+        settings(kind, blocks, options).ok_or_else(|| elsewhere(&path))?.charged_to(&budget);
     let engine = nagi_host::open(folder.unwrap_or(Path::new("")), &settings)
         .map_err(|error| Error::engine(&path, error))?;
     let store_options = StoreOptions {
@@ -167,7 +168,9 @@ fn serve(folder: Option<&Path>, kind: EngineKind, options: &Options) -> Result<O
 fn budget_bytes(kind: EngineKind, options: &Options) -> u64 {
     match kind {
         EngineKind::Memory => nagi_host::in_memory_budget(in_memory_bytes(options)),
-        EngineKind::Embedded | EngineKind::Mapped => options.cache_mb.saturating_mul(1 << 20),
+        EngineKind::Embedded | EngineKind::Mapped | EngineKind::Distributed => {
+            options.cache_mb.saturating_mul(1 << 20)
+        }
     }
 }
 
@@ -176,8 +179,21 @@ fn in_memory_bytes(options: &Options) -> u64 {
     chosen.unwrap_or_else(nagi_host::in_memory_bytes_default)
 }
 
-fn settings(kind: EngineKind, blocks: u64, options: &Options) -> EngineSettings {
-    match kind {
+/// The error of the folder of a server whose data are in a cluster.
+fn elsewhere(path: &str) -> Error {
+    Error::new(
+        ErrorKind::Options,
+        Code::ILLEGAL_OPERATION,
+        format!(
+            "{path} is the folder of a server whose data are in TiKV: the library cannot open them"
+        ),
+    )
+}
+
+/// None for an engine that the library does not have.
+fn settings(kind: EngineKind, blocks: u64, options: &Options) -> Option<EngineSettings> {
+    Some(match kind {
+        EngineKind::Distributed => return None,
         EngineKind::Memory => EngineSettings::Memory { bytes_max: in_memory_bytes(options) },
         EngineKind::Mapped => {
             let mut chosen =
@@ -196,7 +212,7 @@ fn settings(kind: EngineKind, blocks: u64, options: &Options) -> EngineSettings 
                 options.commit_interval_ms.unwrap_or(chosen.commit_interval_ms);
             EngineSettings::Embedded(chosen)
         }
-    }
+    })
 }
 
 /// Builds the core of the server and starts its background jobs.

@@ -8,6 +8,8 @@ use nagi_kv::Engine;
 use nagi_kv_lmdb::Options as MappedOptions;
 use nagi_kv_rocks::{Lost, Options as RocksOptions, Repair};
 
+use crate::distributed;
+
 /// The storage engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineKind {
@@ -17,18 +19,22 @@ pub enum EngineKind {
     Mapped,
     /// In memory only.
     Memory,
+    /// In a cluster of TiKV.
+    Distributed,
 }
 
 impl EngineKind {
     /// Every engine.
-    pub const ALL: [EngineKind; 3] = [EngineKind::Embedded, EngineKind::Mapped, EngineKind::Memory];
+    pub const ALL: [EngineKind; 4] =
+        [EngineKind::Embedded, EngineKind::Mapped, EngineKind::Memory, EngineKind::Distributed];
 
-    /// MongoDB's name for it.
+    /// MongoDB's name for it, if it has one.
     pub fn name(self) -> &'static str {
         match self {
             EngineKind::Embedded => "wiredTiger",
             EngineKind::Mapped => "mmapv1",
             EngineKind::Memory => "inMemory",
+            EngineKind::Distributed => "tikv",
         }
     }
 
@@ -38,6 +44,7 @@ impl EngineKind {
             EngineKind::Embedded => Some("rocksdb"),
             EngineKind::Mapped => Some("lmdb"),
             EngineKind::Memory => None,
+            EngineKind::Distributed => Some("tikv"),
         }
     }
 }
@@ -51,6 +58,8 @@ pub enum EngineSettings {
     Mapped(MappedOptions),
     /// The memory engine, with the maximum size of its data in bytes.
     Memory { bytes_max: u64 },
+    /// TiKV, at an address that [`check_address`] accepts.
+    Distributed { address: String },
 }
 
 impl EngineSettings {
@@ -71,7 +80,7 @@ impl EngineSettings {
 ///
 /// # Errors
 /// `Corrupt` if the data is damaged, `Full` if the disk is, `Io` if the directory belongs to another program, another
-/// engine or a newer format, or cannot be read.
+/// engine or a newer format, or cannot be read, `Unreachable` if a cluster does not answer.
 pub fn open(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<Arc<dyn Engine>> {
     refuse_without_keys(folder, settings)?;
     match settings {
@@ -88,6 +97,9 @@ pub fn open(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<Arc<dyn
             let engine = nagi_kv_rocks::open(folder, options)?;
             Ok(engine)
         }
+        EngineSettings::Distributed { address } => {
+            distributed::open(folder, address, EngineKind::Distributed.name())
+        }
     }
 }
 
@@ -103,7 +115,7 @@ fn refuse_without_keys(folder: &Path, settings: &EngineSettings) -> nagi_kv::Res
     let has_keys = match settings {
         EngineSettings::Memory { .. } => return Ok(()),
         EngineSettings::Embedded(options) => options.keys.is_some(),
-        EngineSettings::Mapped(_) => false,
+        EngineSettings::Mapped(_) | EngineSettings::Distributed { .. } => false,
     };
     if has_keys {
         return Ok(());
@@ -134,7 +146,7 @@ pub fn repair(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<Optio
         EngineSettings::Mapped(options) => {
             nagi_kv_lmdb::repair(folder, options).map(|found| Some(as_ranges(found)))
         }
-        EngineSettings::Memory { .. } => Ok(None),
+        EngineSettings::Memory { .. } | EngineSettings::Distributed { .. } => Ok(None),
     }
 }
 

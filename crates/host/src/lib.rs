@@ -15,12 +15,14 @@
 //!
 //! The crate does not know options of the command line, sockets or commands.
 
+mod distributed;
 mod engine;
 mod folder;
 mod lock;
 mod memory;
 mod work;
 
+pub use distributed::check_address;
 pub use engine::{
     EngineKind, EngineSettings, found_in, has_encrypted_files, in_memory_bytes_default, open,
     repair,

@@ -133,7 +133,7 @@ impl Process {
         let resident = Resident::open()?;
         let resident = match engine {
             EngineKind::Mapped => resident.without_mapped_files(),
-            EngineKind::Embedded | EngineKind::Memory => resident,
+            EngineKind::Embedded | EngineKind::Memory | EngineKind::Distributed => resident,
         };
         Some(Process { allocator, resident, watch: Watch::new(budget_bytes) })
     }

@@ -1,32 +1,33 @@
 //! The account of the engine's flushes and compactions: charges to the budget.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::SeqCst},
-};
+use std::sync::{Arc, atomic::Ordering::SeqCst};
 
-use nagi_budget::{Budget, Work};
+use nagi_budget::{Budget, Work, WorkOrders};
 use nagi_kv_rocks::{WorkCharge, WorkMemory};
 
 /// Charges the memory of the engine's flushes and compactions.
 #[derive(Debug)]
 struct ChargedWork {
     budget: Arc<Budget>,
-    stops: Arc<AtomicBool>,
+    orders: Arc<WorkOrders>,
 }
 
 /// The account of the engine's flushes and compactions.
 pub(crate) fn work_memory(budget: &Arc<Budget>) -> Arc<dyn WorkMemory> {
-    Arc::new(ChargedWork { budget: Arc::clone(budget), stops: Arc::default() })
+    Arc::new(ChargedWork { budget: Arc::clone(budget), orders: Arc::default() })
 }
 
 impl WorkMemory for ChargedWork {
     fn begin(&self) -> Box<dyn WorkCharge> {
-        Box::new(Job(Work::new(&self.budget, &self.stops)))
+        Box::new(Job(Work::new(&self.budget, &self.orders)))
+    }
+
+    fn hurry(&self, hurries: bool) {
+        self.orders.hurries.store(hurries, SeqCst);
     }
 
     fn stop(&self) {
-        self.stops.store(true, SeqCst);
+        self.orders.stops.store(true, SeqCst);
     }
 }
 

@@ -296,6 +296,8 @@ fn copy(error: &Error) -> Error {
         Error::NoMemory => Error::NoMemory,
         Error::Undetermined => Error::Undetermined,
         Error::TakenOver => Error::TakenOver,
+        Error::KeyTooLong(bytes, most) => Error::KeyTooLong(*bytes, *most),
+        Error::Unreachable(what) => Error::Unreachable(what.clone()),
         Error::Corrupt(what) => Error::Corrupt(what.clone()),
         Error::Io(error) => Error::other(error.to_string()),
     }

@@ -471,7 +471,7 @@ impl Base for Core {
             (bytes, (bytes <= POOLED_BYTES_MAX).then(|| self.staged(&overlay)))
         };
         self.governor.pause();
-        self.large_commits.wait(bytes, &self.db, &self.upkeep);
+        let _turn = self.large_commits.wait(bytes, &self.db, &self.upkeep);
         let prepared = Prepared { overlay: Arc::clone(overlay), batch: Mutex::new(batch) };
         self.commit.commit(prepared, bytes, &mut |committer, own, others| {
             self.write_group(committer, own, others)

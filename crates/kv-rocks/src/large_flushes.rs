@@ -53,6 +53,11 @@ impl LargeFlushes {
         Space::ALL.iter().any(is_new)
     }
 
+    /// Returns true if few files of the space are merged at once.
+    pub(crate) fn gets_large(&self, space: Space) -> bool {
+        self.few.load(Relaxed) & bit(space) != 0
+    }
+
     /// Calls `set` for each space whose files are to be merged in smaller numbers from now on (true), or in the usual
     /// ones again. It returns false if it failed, and is called again next time.
     pub(crate) fn settle(&self, now: Instant, mut set: impl FnMut(Space, bool) -> bool) {

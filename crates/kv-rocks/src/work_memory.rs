@@ -34,6 +34,9 @@ pub trait WorkMemory: Send + Sync + fmt::Debug {
     /// Begins the account of a job.
     fn begin(&self) -> Box<dyn WorkCharge>;
 
+    /// Whether large commits, which hold memory, wait for compactions: these do not wait for memory then.
+    fn hurry(&self, hurries: bool);
+
     /// The database is about to be closed: jobs that wait, and later ones, do not wait any more. RocksDB ends them at
     /// their next step.
     fn stop(&self);
@@ -133,6 +136,8 @@ mod tests {
         fn begin(&self) -> Box<dyn WorkCharge> {
             Box::new(Noted(Arc::clone(&self.0)))
         }
+
+        fn hurry(&self, _: bool) {}
 
         fn stop(&self) {}
     }

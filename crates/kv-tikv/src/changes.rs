@@ -3,7 +3,7 @@
 //! A write of a value over a large one must remove pieces that the new value does not have, so the length of the old
 //! value has to be known. The transaction knows it for keys that it has read; the heads of the others are read in
 //! batches, at the timestamp of the transaction. That is exact: if another transaction changes one of them after that,
-//! the commit is a conflict.
+//! the commit is a conflict. Spaces without large values need none of this.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,7 +15,7 @@ use nagi_kv::{
 use crate::{
     client::Change,
     core::Core,
-    layout::{Head, PIECE_BYTES, head_of, new_head, pieces_of},
+    layout::{Head, PIECE_BYTES, has_small_values, head_of, new_head, pieces_of},
 };
 
 /// Heads that are read at once: at most 8 MiB.
@@ -128,6 +128,7 @@ fn read_old(core: &Core, version: u64, (overlay, known): (&Overlay, &Known)) -> 
         match known.pieces.get(&(write.space, write.key.to_vec())) {
             Some(0) if !adds => {}
             Some(pieces) if !adds => drop(old.pieces.insert(head, *pieces)),
+            None if !adds && has_small_values(write.space) => {}
             _ => heads.push((head, adds)),
         }
     }

@@ -17,14 +17,16 @@ use std::{
 use nagi_kv::{Error, Result};
 use parking_lot::Mutex;
 use tikv_client::{
-    CheckLevel, Config, Key, Snapshot, Timestamp, TimestampExt as _, Transaction,
-    TransactionClient, TransactionOptions, transaction::HeartbeatOption,
+    CheckLevel, Key, Snapshot, Timestamp, TimestampExt as _, Transaction, TransactionClient,
+    TransactionOptions, transaction::HeartbeatOption,
 };
 use tokio::time::{sleep, timeout};
 
 use crate::{
     calls::{Calls, Count},
-    error::{Kind, Reason, failure, kind, shortened},
+    connect::{self, PAUSE_MAX, PAUSE_MIN},
+    contact::Contact,
+    error::{Kind, Reason, failure, kind},
     options::Options,
     regions::{Bounds, Regions},
     runtime::Runtime,
@@ -32,14 +34,10 @@ use crate::{
 
 /// Time for one attempt of a read. A request within it has less: `Options::request_timeout`.
 const ATTEMPT: Duration = Duration::from_secs(5);
-const PAUSE_MIN: Duration = Duration::from_millis(5);
-const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Time to find out that a failed commit has not taken effect.
 const ROLLBACK: Duration = Duration::from_secs(10);
 /// Locks of an unfinished commit are valid for 3 seconds at least.
 const HEARTBEAT: Duration = Duration::from_secs(2);
-/// A page has at most 512 entries of 70 KiB.
-const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 /// A stored key and its value.
 pub(crate) type Pair = (Vec<u8>, Vec<u8>);
@@ -95,6 +93,7 @@ struct Link {
     regions: Regions,
     options: Options,
     calls: Calls,
+    contact: Contact,
 }
 
 impl Client {
@@ -106,9 +105,9 @@ impl Client {
         let runtime = Runtime::start()?;
         let options = options.clone();
         let link = runtime.wait(async move {
-            let client = connect(&options).await?;
-            let regions = Regions::new(&options);
-            Ok(Link { client: Mutex::new(client), regions, options, calls: Calls::new() })
+            let client = Mutex::new(connect::first(&options).await?);
+            let (regions, calls, contact) = (Regions::new(&options), Calls::new(), Contact::new());
+            Ok(Link { client, regions, options, calls, contact })
         })?;
         Ok(Client { link: Arc::new(link), runtime })
     }
@@ -248,24 +247,6 @@ async fn scan(
     })
 }
 
-async fn connect(options: &Options) -> Result<TransactionClient> {
-    let config = Config::default()
-        .with_timeout(options.request_timeout)
-        .with_grpc_max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .with_grpc_max_encoding_message_size(MESSAGE_BYTES_MAX);
-    let hosts = options.address.placement_drivers.clone();
-    let named = hosts.join(", ");
-    let failed = |why: String| {
-        Error::other(format!("no placement driver of TiKV can be reached at {named}: {why}"))
-    };
-    match timeout(options.connect_timeout, TransactionClient::new_with_config(hosts, config)).await
-    {
-        Ok(Ok(client)) => Ok(client),
-        Ok(Err(error)) => Err(failed(shortened(&error))),
-        Err(_) => Err(failed("no answer in time".into())),
-    }
-}
-
 impl Link {
     fn snapshot(&self, version: u64) -> Snapshot {
         let client = self.client.lock().clone();
@@ -295,7 +276,7 @@ impl Link {
                     return result;
                 }
                 self.calls.add(Count::Reconnect, 1);
-                if let Ok(fresh) = connect(&self.options).await {
+                if let Ok(fresh) = connect::once(&self.options).await {
                     *self.client.lock() = fresh;
                 }
                 let message = "the placement driver is silent".into();
@@ -312,22 +293,27 @@ impl Link {
         count: Count,
         attempt: impl Fn() -> F,
     ) -> Result<T> {
-        let end = Instant::now() + self.options.call_timeout;
+        let begun = Instant::now();
+        let end = begun + self.options.call_timeout;
         let mut pause = PAUSE_MIN;
         loop {
             self.calls.add(count, 1);
             let left = end.saturating_duration_since(Instant::now());
             let (reason, error) = match timeout(ATTEMPT.min(left), attempt()).await {
-                Ok(Ok(result)) => return Ok(result),
+                Ok(Ok(result)) => {
+                    self.contact.answered();
+                    return Ok(result);
+                }
                 Ok(Err(error)) => match kind(&error) {
                     Kind::Passing(reason) => (reason, failure(what, &error)),
                     _ => return Err(failure(what, &error)),
                 },
-                Err(_) => {
-                    let error = Error::other(format!("{what} on TiKV failed: no answer in time"));
-                    (Reason::Timeout, error)
-                }
+                Err(_) => (Reason::Timeout, silent(what)),
             };
+            // A store with too much to do, or a locked key, is an answer.
+            if !matches!(reason, Reason::Busy | Reason::Lock) {
+                self.contact.failed(begun, &error);
+            }
             if Instant::now() + pause >= end {
                 return Err(error);
             }
@@ -349,7 +335,7 @@ impl Link {
             Ok(Ok(Some(version))) => return Ok(version.version()),
             Ok(Ok(None)) => return Err(Error::other("a commit on TiKV without a timestamp")),
             Ok(Err(error)) => (failure("a commit", &error), Some(error)),
-            Err(_) => (Error::other("a commit on TiKV failed: no answer in time"), None),
+            Err(_) => (silent("a commit"), None),
         };
         self.settle(transaction, cause.as_ref().map(kind), error).await
     }
@@ -376,6 +362,10 @@ impl Link {
         log::warn!(target: "STORAGE", id = 8_200_380, error:% = error; "Outcome of a commit on TiKV is not known");
         Err(Error::Undetermined)
     }
+}
+
+fn silent(what: &str) -> Error {
+    Error::Unreachable(format!("{what} on TiKV failed: no answer in time"))
 }
 
 async fn stage(transaction: &mut Transaction, changes: Vec<Change>) -> tikv_client::Result<()> {

@@ -2,10 +2,10 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering::SeqCst},
+    atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
 };
 
-use nagi_kv::{Clock, CommitStamp, Result};
+use nagi_kv::{Clock, CommitStamp, Result, Space};
 
 use crate::{client::Client, layout::Layout, options::Options};
 
@@ -16,6 +16,8 @@ pub(crate) struct Core {
     /// Follows the oracle: it assigns no stamps of commits.
     pub(crate) clock: Clock,
     newest: AtomicU64,
+    /// This process has written to the space of spills.
+    spills: AtomicBool,
 }
 
 impl Core {
@@ -33,12 +35,24 @@ impl Core {
             options: options.clone(),
             clock: Clock::new(0),
             newest: AtomicU64::new(0),
+            spills: AtomicBool::new(false),
         }))
     }
 
     /// The newest stamp that this process has read or written at.
     pub(crate) fn newest(&self) -> CommitStamp {
         CommitStamp(self.newest.load(SeqCst))
+    }
+
+    /// Takes note of a write: what is in the space of spills is removed at the end.
+    pub(crate) fn writes(&self, space: Space) {
+        if space == Space::Spill {
+            self.spills.store(true, SeqCst);
+        }
+    }
+
+    pub(crate) fn has_spills(&self) -> bool {
+        self.spills.load(SeqCst)
     }
 
     /// Takes note of a stamp that was read or written at.

@@ -17,11 +17,11 @@ use nagi_kv::{
 use nagi_kv_disk::scratch::ScratchFile;
 
 use crate::{
-    changes::Keys,
+    changes::{Keys, Known},
     client::{Change, Page, Pair},
     core::Core,
     format,
-    layout::{KEY_BYTES_MAX, PIECE_BYTES, Range, VALUE_BYTES_MAX},
+    layout::{KEY_BYTES_MAX, PIECE_BYTES, Range, VALUE_BYTES_MAX, value_bytes_max},
     options::Options,
     stamps::version_of,
     txn::{TXN_BYTES_MAX, Transaction, commit_blind},
@@ -214,12 +214,16 @@ impl Engine for Tikv {
 
 impl Maintenance for Tikv {
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
+        self.core.writes(space);
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut overlay = Overlay::new();
         loop {
             let more = next(&mut key, &mut value)?;
             if more {
-                if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
+                if key.len() > KEY_BYTES_MAX {
+                    return Err(Error::KeyTooLong(key.len(), KEY_BYTES_MAX));
+                }
+                if value.len() > value_bytes_max(space) {
                     return Err(Error::other("an entry of a load is too large for TiKV"));
                 }
                 overlay.put(space, &key, &value);
@@ -227,7 +231,8 @@ impl Maintenance for Tikv {
             let is_full = overlay.write_count() >= BATCH_ENTRIES as usize
                 || overlay.staged_bytes() >= BATCH_BYTES;
             if !overlay.is_empty() && (!more || is_full) {
-                commit_blind(&self.core, (&overlay, &Keys::new()), None, BATCH_WAIT)?;
+                let (locked, known) = (Keys::new(), Known::default());
+                commit_blind(&self.core, (&overlay, &locked, &known), None, BATCH_WAIT)?;
                 overlay.clear();
             }
             if !more {
@@ -260,8 +265,12 @@ impl Maintenance for Tikv {
         Ok(())
     }
 
+    /// Asks the cluster for nothing unless there is something to remove: it may not answer.
     fn close(&self) -> Result<()> {
-        self.drop_range(Space::Spill, &[], &[])
+        match self.core.has_spills() {
+            true => self.drop_range(Space::Spill, &[], &[]),
+            false => Ok(()),
+        }
     }
 
     fn checkpoint(&self, _: &Path) -> Result<()> {

@@ -88,9 +88,10 @@ pub(crate) fn failure(what: &str, error: &tikv_client::Error) -> Error {
         Kind::Conflict => Error::Conflict,
         Kind::Full => Error::Full,
         Kind::TooLarge => Error::MemoryFull,
-        Kind::Passing(_) | Kind::Other => {
-            Error::other(format!("{what} on TiKV failed: {}", shortened(error)))
+        Kind::Passing(_) => {
+            Error::Unreachable(format!("{what} on TiKV failed: {}", shortened(error)))
         }
+        Kind::Other => Error::other(format!("{what} on TiKV failed: {}", shortened(error))),
     }
 }
 
@@ -132,6 +133,16 @@ mod tests {
         let both = E::ExtractedErrors(vec![internal(), E::Unimplemented]);
         assert_eq!(kind(&both), Kind::Other);
         assert!(Kind::Conflict > Kind::Passing(Reason::Timeout) && Kind::Conflict > Kind::Full);
+    }
+
+    /// A request that may be repeated later is not a defect.
+    #[test]
+    fn errors_that_pass_are_told_apart() {
+        let unreachable = failure("a get", &E::InternalError { message: "no leader".into() });
+        assert!(
+            matches!(&unreachable, Error::Unreachable(text) if text.starts_with("a get on TiKV failed: "))
+        );
+        assert!(matches!(failure("a get", &E::Unimplemented), Error::Io(_)));
     }
 
     #[test]

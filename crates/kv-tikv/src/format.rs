@@ -1,7 +1,7 @@
 //! The version of the layout, in the store under a key of its own: written by the first process that opens a prefix,
 //! checked by all others.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use nagi_kv::{Error, Result};
 
@@ -45,7 +45,7 @@ fn check_text(prefix: &str, stored: &[u8]) -> Result<()> {
     let number = stored.strip_prefix(TEXT).and_then(|number| std::str::from_utf8(number).ok());
     match number.and_then(|number| number.parse::<u32>().ok()) {
         Some(VERSION) => Ok(()),
-        Some(other) => Err(Error::other(format!(
+        Some(other) => Err(refused(format!(
             "the data under the prefix '{prefix}' of TiKV have format {other}; this program has {VERSION}"
         ))),
         None => Err(foreign(prefix)),
@@ -53,7 +53,12 @@ fn check_text(prefix: &str, stored: &[u8]) -> Result<()> {
 }
 
 fn foreign(prefix: &str) -> Error {
-    Error::other(format!("the prefix '{prefix}' of TiKV is in use by another program"))
+    refused(format!("the prefix '{prefix}' of TiKV is in use by another program"))
+}
+
+/// Data that are not of this program, or not of this version: what the other engines return for those of a folder.
+fn refused(text: String) -> Error {
+    Error::Io(io::Error::new(io::ErrorKind::InvalidData, text))
 }
 
 #[cfg(test)]

@@ -23,6 +23,19 @@ pub(crate) const INLINE_BYTES_MAX: usize = 64 << 10;
 /// Bytes of each piece but the last one. The store refuses entries of its log of about 8 MB.
 pub(crate) const PIECE_BYTES: usize = 512 << 10;
 
+/// The longest value of a space. Those of index entries are record keys and types, which are no longer than keys.
+pub(crate) fn value_bytes_max(space: Space) -> usize {
+    match space {
+        Space::Counters | Space::Index => INLINE_BYTES_MAX,
+        _ => VALUE_BYTES_MAX,
+    }
+}
+
+/// True if no value of the space has pieces, so that a value can be replaced without being read.
+pub(crate) fn has_small_values(space: Space) -> bool {
+    value_bytes_max(space) <= INLINE_BYTES_MAX
+}
+
 const AREA_FORMAT: u8 = 0;
 const AREA_HEADS: u8 = 1;
 const AREA_PIECES: u8 = 2;

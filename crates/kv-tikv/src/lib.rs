@@ -11,7 +11,8 @@
 //!
 //! - `address`, `options`: what it is opened with; `format`: the version of the layout, checked at the start
 //! - `layout`: keys, heads and pieces of values; `stamps`: timestamps of the oracle as stamps
-//! - `client`: the only user of the client's API: deadlines, repetitions; `error`: what its errors mean
+//! - `connect`, `client`: the only users of the client's API: deadlines, repetitions; `error`: what its errors mean;
+//!   `contact`: what the log says when the cluster does not answer
 //! - `view`, `at`, `cursor`: snapshots; `txn`, `changes`: transactions
 //!
 //! What the contract asks and TiKV does not give is missing in `Capabilities`; what the store does instead is in
@@ -24,10 +25,13 @@ mod at;
 mod calls;
 mod changes;
 mod client;
+mod connect;
+mod contact;
 mod core;
 mod cursor;
 mod engine;
 mod error;
+mod fetched;
 mod format;
 mod layout;
 mod options;

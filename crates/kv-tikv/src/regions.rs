@@ -157,7 +157,8 @@ impl Regions {
                 Err(error) => error,
             };
             if Instant::now() >= end {
-                return Err(Error::other(format!("the regions of TiKV are not known: {failed}")));
+                let text = format!("the regions of TiKV are not known: {failed}");
+                return Err(Error::Unreachable(text));
             }
             // Another placement driver may be the leader by now.
             *self.leader.lock() = None;

@@ -29,7 +29,8 @@ use crate::{
     changes::{Keys, Known, changes},
     client::Begun,
     core::Core,
-    layout::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
+    fetched::Fetched,
+    layout::{KEY_BYTES_MAX, value_bytes_max},
     stamps::stamp_of,
     view::View,
 };
@@ -49,6 +50,7 @@ pub(crate) struct Transaction {
     view: OnceCell<Arc<View>>,
     has_read: Cell<bool>,
     known: RefCell<Known>,
+    fetched: RefCell<Fetched>,
 }
 
 impl Transaction {
@@ -63,6 +65,7 @@ impl Transaction {
             view: OnceCell::new(),
             has_read: Cell::new(false),
             known: RefCell::default(),
+            fetched: RefCell::default(),
         }
     }
 
@@ -83,12 +86,13 @@ impl Transaction {
     }
 
     /// Tests the limits before a write, and takes the timestamp.
-    fn before_write(&self, key: &[u8], value_bytes: usize) -> Result<()> {
+    fn before_write(&self, space: Space, key: &[u8], value_bytes: usize) -> Result<()> {
         if key.len() > KEY_BYTES_MAX {
-            return Err(Error::other(format!("a key of more than {KEY_BYTES_MAX} bytes")));
+            return Err(Error::KeyTooLong(key.len(), KEY_BYTES_MAX));
         }
-        if value_bytes > VALUE_BYTES_MAX {
-            return Err(Error::other(format!("a value of more than {VALUE_BYTES_MAX} bytes")));
+        let most = value_bytes_max(space);
+        if value_bytes > most {
+            return Err(Error::other(format!("a value of more than {most} bytes")));
         }
         if self.staged_bytes() + key.len() + value_bytes > TXN_BYTES_MAX {
             return Err(Error::MemoryFull);
@@ -105,10 +109,10 @@ impl Transaction {
     }
 }
 
-/// Commits writes without reads; at a conflict anew, for so long.
+/// Commits writes without reads; at a conflict anew, for so long. `known`: keys that have no value.
 pub(crate) fn commit_blind(
     core: &Arc<Core>,
-    (overlay, locked): (&Overlay, &Keys),
+    (overlay, locked, known): (&Overlay, &Keys, &Known),
     first: Option<Begun>,
     wait: Duration,
 ) -> Result<u64> {
@@ -119,7 +123,7 @@ pub(crate) fn commit_blind(
             Some(begun) => begun,
             None => core.client.begin()?,
         };
-        let changes = changes(core, at.version(), (overlay, locked, &Known::default()))?;
+        let changes = changes(core, at.version(), (overlay, locked, known))?;
         match core.client.commit(at, changes) {
             Err(Error::Conflict) if Instant::now() < end => {
                 core.client.calls().add(Count::RetryWrite, 1);
@@ -146,6 +150,13 @@ impl Read for Transaction {
                 return Ok(Some(buf));
             }
             Some(Op::Add(staged)) => deltas = Some(staged.to_vec()),
+        }
+        if deltas.is_none()
+            && let Some(found) = self.fetched.borrow().get(space, key)
+        {
+            buf.clear();
+            buf.extend_from_slice(found.unwrap_or_default());
+            return Ok(found.map(|_| buf.as_slice()));
         }
         let view = self.read()?;
         let Some(deltas) = deltas else {
@@ -193,33 +204,53 @@ impl Read for Transaction {
 
 impl Txn for Transaction {
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
-        self.before_write(key, value.len())?;
+        self.before_write(space, key, value.len())?;
+        self.core.writes(space);
         self.overlay.lock().put(space, key, value);
         Ok(())
     }
 
+    fn put_new(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        // Not if this transaction has deleted a value whose pieces it must remove.
+        let is_unwritten = self.overlay.lock().get(space, key).is_none();
+        if is_unwritten {
+            self.known.borrow_mut().note(space, key, None);
+        }
+        self.put(space, key, value)
+    }
+
     fn delete(&mut self, space: Space, key: &[u8]) -> Result<()> {
-        self.before_write(key, 0)?;
+        self.before_write(space, key, 0)?;
         self.overlay.lock().delete(space, key);
         Ok(())
     }
 
     fn lock_while(&mut self, space: Space, key: &[u8], _: &mut dyn FnMut() -> bool) -> Result<()> {
-        self.before_write(key, 0)?;
+        self.before_write(space, key, 0)?;
         if self.locked.insert((space, key.to_vec())) {
             self.locked_bytes += key.len();
         }
         Ok(())
     }
 
+    fn fetch(&mut self, space: Space, keys: &[&[u8]]) -> Result<()> {
+        let view = self.read()?;
+        let mut known = self.known.borrow_mut();
+        let mut fetched = self.fetched.borrow_mut();
+        view.get_many(space, keys, &mut |index, value| {
+            known.note(space, keys[index], value);
+            fetched.note(space, keys[index], value);
+        })
+    }
+
     fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) -> Result<()> {
-        self.before_write(key, 8 * deltas.len())?;
+        self.before_write(space, key, 8 * deltas.len())?;
         self.overlay.lock().add(space, key, deltas);
         Ok(())
     }
 
     fn append(&mut self, log: Space, value: &[u8], joined: bool) -> Result<()> {
-        self.before_write(&[], value.len())?;
+        self.before_write(log, &[], value.len())?;
         self.overlay.lock().append(log, value, joined);
         Ok(())
     }
@@ -257,8 +288,9 @@ impl Txn for Transaction {
         let version = match self.has_read.get() || self.wait.is_zero() {
             true => self.commit_at(begun),
             false => {
-                let staged = self.overlay.lock();
-                commit_blind(&self.core, (&staged, &self.locked), Some(begun), self.wait)
+                // It knows of keys that are new, which they stay.
+                let (staged, known) = (self.overlay.lock(), self.known.borrow());
+                commit_blind(&self.core, (&staged, &self.locked, &known), Some(begun), self.wait)
             }
         }?;
         self.core.saw(stamp_of(version));

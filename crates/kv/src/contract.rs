@@ -283,6 +283,11 @@ pub trait Txn: Read {
         self.put(space, key, value)
     }
 
+    /// As `put_exclusive`, for a key that has no value, of which the caller is sure.
+    fn put_new(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_exclusive(space, key, value)
+    }
+
     /// As `put`, where `old` is the present value of the key, as this transaction has read it. An engine may write the
     /// difference alone, so another `old` destroys the value.
     fn put_over(&mut self, space: Space, key: &[u8], old: &[u8], new: &[u8]) -> Result<()> {
@@ -319,6 +324,12 @@ pub trait Txn: Read {
         buf: &'a mut Vec<u8>,
     ) -> Result<Option<&'a [u8]>> {
         self.get(space, key, buf)
+    }
+
+    /// Reads keys that the transaction will probably read by `get` or `get_locked`, if that saves round trips: an
+    /// engine whose reads are fast does nothing. It changes nothing that can be read.
+    fn fetch(&mut self, _space: Space, _keys: &[&[u8]]) -> Result<()> {
+        Ok(())
     }
 
     /// Adds to a counter: the value is an array of little-endian i64, absent elements are 0. It never conflicts,

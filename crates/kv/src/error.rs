@@ -25,6 +25,11 @@ pub enum Error {
     /// Another process has taken over the data: this one may neither read nor write them any more. Nothing was
     /// written.
     TakenOver,
+    /// The key is longer than [`crate::Limits::key_bytes_max`]: its bytes, and the limit. Nothing was written.
+    KeyTooLong(usize, usize),
+    /// The stores of a distributed engine cannot be reached, or do not answer. Nothing was written; later calls succeed
+    /// again once they are back. The text says what was tried.
+    Unreachable(String),
     /// The stored bytes differ from the written ones. Names the file or key.
     Corrupt(String),
     /// The operating system refused; the message names the operation.
@@ -50,6 +55,10 @@ impl fmt::Display for Error {
             Error::NoMemory => f.write_str("no memory to read a large value"),
             Error::Undetermined => f.write_str("the outcome of the commit is unknown"),
             Error::TakenOver => f.write_str("another node has taken over the data"),
+            Error::KeyTooLong(bytes, most) => {
+                write!(f, "a key of {bytes} bytes; the storage engine accepts {most}")
+            }
+            Error::Unreachable(what) => f.write_str(what),
             Error::Corrupt(what) => write!(f, "corruption: {what}"),
             Error::Io(error) => error.fmt(f),
         }

@@ -182,6 +182,11 @@ impl Txn for With<Box<dyn Txn>> {
         self.inner.put_exclusive(space, key, value)
     }
 
+    fn put_new(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        self.faults.check(Point::Write)?;
+        self.inner.put_new(space, key, value)
+    }
+
     fn delete_exclusive(&mut self, space: Space, key: &[u8]) -> Result<()> {
         self.faults.check(Point::Write)?;
         self.inner.delete_exclusive(space, key)
@@ -205,6 +210,11 @@ impl Txn for With<Box<dyn Txn>> {
     ) -> Result<Option<&'a [u8]>> {
         self.faults.check(Point::Get)?;
         self.inner.get_locked(space, key, buf)
+    }
+
+    fn fetch(&mut self, space: Space, keys: &[&[u8]]) -> Result<()> {
+        self.faults.check(Point::Get)?;
+        self.inner.fetch(space, keys)
     }
 
     fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) -> Result<()> {

@@ -12,11 +12,11 @@ pub enum Space {
     Catalog = 0,
     /// Documents, with the compressor that was given to the engine at open.
     Records = 1,
-    /// Index keys.
+    /// Index keys. An engine may refuse values of more than 64 KiB.
     Index = 2,
     /// The change log; keys are commit stamps (`Txn::append`).
     Changes = 3,
-    /// Commutative counters (`Txn::add`).
+    /// Commutative counters (`Txn::add`). An engine may refuse values of more than 64 KiB.
     Counters = 4,
     /// Scratch data of sorts and groups: not logged, empty after every open.
     Spill = 5,

@@ -35,6 +35,9 @@ pub struct NetConfig {
     pub frame_time_max: Duration,
     /// The maximum time in which a peer accepts no byte of its reply.
     pub write_gap_max: Duration,
+    /// The time in which a peer must send 256 KiB of its large message, or accept them of its reply. Only time in which
+    /// other requests wait for memory counts.
+    pub crowded_time_max: Duration,
     /// The time without requests after which a connection frees its buffers.
     pub idle_after: Duration,
     /// Certificates and modes (`net.tls`); `None`: clients with TLS are refused.
@@ -62,6 +65,7 @@ impl Default for NetConfig {
             frame_gap_max: Duration::from_secs(60),
             frame_time_max: Duration::from_secs(600),
             write_gap_max: Duration::from_secs(300),
+            crowded_time_max: Duration::from_secs(5),
             idle_after: Duration::from_secs(10),
             tls: None,
             handshake_time_max: Duration::from_secs(10),

@@ -12,7 +12,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nagi_budget::{Charge, meter};
 use nagi_server::{
@@ -23,7 +23,8 @@ use nagi_wire::HEADER_BYTES;
 
 use crate::NetConfig;
 use crate::buffer::{Buffer, recycle};
-use crate::crowded::{CROWDED_GAP_MAX, Crowded};
+use crate::crowded::Crowded;
+use crate::demand::Demand;
 use crate::end::{End, failed, is_timeout};
 use crate::handshake::{Entry, Handshakes, TIMED_OUT as IN_HANDSHAKE};
 use crate::registry::Member;
@@ -59,8 +60,8 @@ struct Life<'n> {
     charge: Option<Charge>,
     /// The part of that charge for what its request stages.
     staged_bytes: usize,
-    /// True if reads have a timeout, so that pauses are noticed.
-    watching: bool,
+    /// The timeout of reads, if they have one, so that pauses are noticed.
+    timeout: Option<Duration>,
     acquainted: &'n mut bool,
     /// True if an idle connection blocks its thread.
     stays: bool,
@@ -72,6 +73,8 @@ struct Pace {
     /// When the last bytes were noticed, and how many bytes there were then.
     moved: Instant,
     bytes: usize,
+    /// What is demanded since the message holds memory.
+    demand: Option<Demand>,
 }
 
 /// Serves a connection until it ends or is idle. If `stays`, it is never idle, but blocks this thread.
@@ -94,7 +97,7 @@ pub(crate) fn run(
         out: Vec::new(),
         charge: None,
         staged_bytes: 0,
-        watching: false,
+        timeout: None,
         acquainted,
         stays,
     };
@@ -116,9 +119,7 @@ pub(crate) fn run(
 impl Life<'_> {
     /// Reads until a whole frame is available. Usually one read, and none for pipelined requests.
     fn next_frame(&mut self, connection: &mut Connection) -> Result<usize, End> {
-        if !self.watching {
-            self.watch()?;
-        }
+        self.watch()?;
         let mut pace: Option<Pace> = None;
         loop {
             if !*self.acquainted {
@@ -138,9 +139,7 @@ impl Life<'_> {
             let within_record = self.session.as_ref().is_some_and(|s| s.is_within_record());
             let within = within_record || !self.buffer.is_empty();
             if within {
-                if !self.watching {
-                    self.watch()?;
-                }
+                self.watch()?;
                 if !*self.acquainted && self.session.is_none() {
                     self.count();
                 }
@@ -182,6 +181,8 @@ impl Life<'_> {
                 let session = Handshakes::run(tls, self.config, self.stream, connection, &first)?;
                 *self.session = Some(Box::new(session));
                 self.entry = None;
+                // The handshake had its own.
+                self.timeout = None;
                 self.watch()
             }
             (Some(stranger), _) => {
@@ -224,24 +225,29 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// Enforces the maximum pause within a frame and the maximum time of a whole frame.
+    /// Enforces the maximum pause within a frame, the maximum time of a whole frame, and the least rate of one that
+    /// holds memory.
     fn check_pace(&self, pace: &mut Option<Pace>) -> Result<(), End> {
         let now = Instant::now();
         let bytes = self.buffer.len();
-        let pace = pace.get_or_insert(Pace { began: now, moved: now, bytes });
+        let pace = pace.get_or_insert(Pace { began: now, moved: now, bytes, demand: None });
         if pace.bytes != bytes {
             (pace.bytes, pace.moved) = (bytes, now);
         }
-        // A peer that holds capacity which other requests wait for must send its message without long pauses.
-        let crowded = self.charge.is_some() && self.server.budget().has_waiting();
-        let gap_max = if crowded { CROWDED_GAP_MAX } else { self.config.frame_gap_max };
         if self.has_first_bytes_only() && now - pace.began >= self.config.handshake_time_max {
             let doing =
                 if self.may_begin_handshake() { IN_HANDSHAKE } else { "reading its first bytes" };
             return Err(End::TimedOut(doing));
         }
-        let stuck = now - pace.moved >= gap_max.min(self.config.frame_gap_max);
-        match stuck || now - pace.began >= self.config.frame_time_max {
+        let is_late = now - pace.moved >= self.config.frame_gap_max
+            || now - pace.began >= self.config.frame_time_max;
+        let is_slow = self.charge.is_some() && {
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            let begin = || Demand::begin(self.config.crowded_time_max, bytes, now);
+            let demand = pace.demand.get_or_insert_with(begin);
+            demand.is_failed(bytes, self.server.budget().has_waiting(), now)
+        };
+        match is_late || is_slow {
             true => Err(End::TimedOut("reading a message")),
             false => Ok(()),
         }
@@ -272,14 +278,21 @@ impl Life<'_> {
         if !self.stays {
             return Err(End::Idle);
         }
-        self.watching = false;
+        self.timeout = None;
         self.stream.set_read_timeout(None).map_err(failed)
     }
 
+    /// Lets reads end often enough to notice what is to be noticed now.
     fn watch(&mut self) -> Result<(), End> {
-        self.watching = true;
         let limits = self.config.frame_gap_max.min(self.config.handshake_time_max);
-        let tick = self.config.idle_after.min(limits);
+        let mut tick = self.config.idle_after.min(limits);
+        if self.charge.is_some() {
+            tick = tick.min(Demand::look_every(self.config.crowded_time_max));
+        }
+        if self.timeout == Some(tick) {
+            return Ok(());
+        }
+        self.timeout = Some(tick);
         self.stream.set_read_timeout(Some(tick)).map_err(failed)
     }
 
@@ -319,8 +332,7 @@ impl Life<'_> {
     }
 
     fn send_large(&mut self) -> io::Result<()> {
-        let gap_max = self.config.write_gap_max;
-        let mut socket = Crowded::begin(self.stream, self.server.budget(), gap_max)?;
+        let mut socket = Crowded::begin(self.stream, self.server.budget(), self.config)?;
         write(self.session, &mut socket, &self.out)?;
         socket.end()
     }

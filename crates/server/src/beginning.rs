@@ -8,9 +8,13 @@
 
 use nagi_bson::{Array, ArrayWriter, Doc, DocWriter, Element, Value};
 
+use crate::limits::STAGES_NAMED_MAX;
+
 /// The field that marks a command of which not everything is shown.
 pub(crate) const TRUNCATED: &str = "$truncated";
 
+/// A longer name is none of a field or stage of the server.
+pub(crate) const NAME_BYTES_MAX: usize = 64;
 /// Limit of what is kept of a field.
 const FIELD_BYTES_MAX: usize = 1024;
 /// Limit of what is kept of a text.
@@ -29,6 +33,25 @@ const LEFT_OUT: &str = "...";
 pub(crate) fn put_beginning(field: Element<'_>, out: &mut DocWriter<'_>) {
     let mut room = FIELD_BYTES_MAX;
     put(field, (&mut room, DEPTH_MAX), out);
+}
+
+/// Writes the beginning of a pipeline. Of each of its first stages at least the name is there; an element more says that
+/// there are others. Costs no more than what it writes.
+pub(crate) fn put_pipeline(name: &str, stages: Array<'_>, out: &mut DocWriter<'_>) {
+    let mut room = FIELD_BYTES_MAX;
+    out.array(name, |out| {
+        for stage in stages.iter().take(STAGES_NAMED_MAX) {
+            let first = stage.as_doc().and_then(|stage| stage.first());
+            match first.filter(|field| field.name().len() <= NAME_BYTES_MAX) {
+                Some(field) if room < ROOM_MIN => out.doc(|out| out.put(field.name(), LEFT_OUT)),
+                Some(field) => out.doc(|out| put(field, (&mut room, DEPTH_MAX), out)),
+                None => out.push(LEFT_OUT),
+            }
+        }
+        if stages.iter().nth(STAGES_NAMED_MAX).is_some() {
+            out.push(LEFT_OUT);
+        }
+    });
 }
 
 /// Takes the room of an element's value; false if there is not enough.

@@ -31,6 +31,8 @@ pub(crate) const WRITE_ERROR_TEXT_BYTES_MAX: usize = 1024 * 1024;
 pub(crate) const WRITE_ERROR_INFO_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The size up to which `currentOp` keeps the body of a running operation; a larger one is truncated.
 pub(crate) const OP_COMMAND_BYTES_MAX: usize = 4096;
+/// The number of stages of a pipeline that a truncated command and the shape of a slow operation name.
+pub(crate) const STAGES_NAMED_MAX: usize = 12;
 /// The bytes of audit messages that are not written yet; further ones wait, or are counted as lost.
 pub(crate) const AUDIT_QUEUE_BYTES_MAX: usize = 16 << 20;
 /// The size up to which the details of an audit message are recorded in full; larger ones are truncated.

@@ -21,7 +21,7 @@ use crate::clock;
 use crate::fail_points::FailPoints;
 use crate::interruption::interruption;
 use crate::limits::{OP_COMMAND_BYTES_MAX, PEER_LOOK};
-use crate::metrics::locks::LockUse;
+use crate::metrics::locks::{LockMode, LockUse};
 use crate::metrics::long_operations::Blocked;
 use crate::names::UserName;
 use crate::printable::{without_users_secrets, write_cut};
@@ -158,8 +158,8 @@ struct OpText {
     queued_since: Option<Instant>,
     /// Time that the request has spent waiting for tickets so far.
     queued_micros: u64,
-    /// When its wait for the lock of `fsync` began.
-    lock_wait_since: Option<Instant>,
+    /// When its wait for the lock of `fsync` began, and the mode in which it waits.
+    lock_wait: Option<(LockMode, Instant)>,
 }
 
 impl OpText {
@@ -205,8 +205,8 @@ pub(crate) struct OpView {
     pub(crate) lsid: Option<SessionId>,
     /// The time that it has been waiting for a ticket, if it waits.
     pub(crate) queued_micros: Option<u64>,
-    /// It waits to write while the server is locked against writes.
-    pub(crate) waiting_for_lock: bool,
+    /// It waits to write while the server is locked against writes, or to lock it, since so many microseconds.
+    pub(crate) awaited_lock: Option<(LockMode, u64)>,
     /// It waits for a transaction that holds a record which it needs.
     pub(crate) waiting_for_transaction: bool,
     pub(crate) keys_examined: u64,
@@ -241,7 +241,7 @@ impl Op {
                 lsid: None,
                 queued_since: None,
                 queued_micros: 0,
-                lock_wait_since: None,
+                lock_wait: None,
             }),
             description,
             connection_id,
@@ -486,8 +486,8 @@ impl Op {
     }
 
     /// Records since when it waits for the server to be unlocked for writes; `None`: it does not.
-    pub(crate) fn set_waiting_for_lock(&self, since: Option<Instant>) {
-        self.text.lock().lock_wait_since = since;
+    pub(crate) fn set_waiting_for_lock(&self, since: Option<(LockMode, Instant)>) {
+        self.text.lock().lock_wait = since;
     }
 
     pub(crate) fn set_conflict_waits(&self, waits: Arc<ConflictWaits>) {
@@ -500,8 +500,8 @@ impl Op {
         if self.id() == 0 {
             return None;
         }
-        let since = self.text.lock().lock_wait_since;
-        let lock = since.map(|since| (Blocked::Lock, clock::micros_since(since)));
+        let wait = self.text.lock().lock_wait;
+        let lock = wait.map(|(_, since)| (Blocked::Lock, clock::micros_since(since)));
         let conflict = || self.conflict_waits.get().and_then(|waits| waits.present_micros());
         lock.or_else(|| conflict().map(|micros| (Blocked::Transaction, micros)))
     }
@@ -553,6 +553,7 @@ impl Op {
         }
         let text = self.text.lock();
         let (keys_examined, docs_examined) = self.examined();
+        let yields = self.examined.yields.load(Ordering::Relaxed);
         Some(OpView {
             id,
             kill_pending: self.kill_code.load(Ordering::Relaxed) != 0,
@@ -566,15 +567,15 @@ impl Op {
             started_ms: clock::wall_ms() - (clock::micros_since(text.started) / 1000) as i64,
             lsid: text.lsid,
             queued_micros: text.queued_since.map(clock::micros_since),
-            waiting_for_lock: text.lock_wait_since.is_some(),
+            awaited_lock: text.lock_wait.map(|(mode, since)| (mode, clock::micros_since(since))),
             waiting_for_transaction: self
                 .conflict_waits
                 .get()
                 .is_some_and(|waits| waits.present_micros().is_some()),
             keys_examined,
             docs_examined,
-            yields: self.examined.yields.load(Ordering::Relaxed),
-            locks: self.locked.used(self.examined.yields.load(Ordering::Relaxed) + 1),
+            yields,
+            locks: self.locked.used(yields + 1),
             write_conflicts: self.examined.conflicts.load(Ordering::Relaxed),
         })
     }

@@ -10,7 +10,7 @@
 
 use nagi_bson::{Array, ArrayWriter, Doc, DocBuf, DocWriter, Value};
 
-use crate::beginning::{TRUNCATED, put_beginning};
+use crate::beginning::{NAME_BYTES_MAX, TRUNCATED, put_beginning, put_pipeline};
 use crate::limits::OP_COMMAND_BYTES_MAX;
 
 /// Arguments that hold secrets, in commands whose rows declare them.
@@ -245,18 +245,23 @@ fn push_stages(items: Array<'_>, out: &mut ArrayWriter<'_>) {
     }
 }
 
-/// Writes the small fields of a large command, and the beginnings of others, so that it can still be recognized.
-/// Commands with passwords have only their small fields.
+/// Writes the small fields of a large command, and the beginnings of others with the names of the first stages, so that
+/// it can still be recognized. Commands with passwords have only their small fields.
 pub(crate) fn write_cut(out: &mut Vec<u8>, command: Doc<'_>) {
     let mut writer = DocWriter::new(out);
     writer.put(TRUNCATED, true);
     let is_shown = !is_password_command(command);
     for element in command {
-        let small = element.value_bytes().len() <= 256 && element.name().len() <= 64;
+        let small = element.value_bytes().len() <= 256 && element.name().len() <= NAME_BYTES_MAX;
         match element.value() {
             _ if writer.len() > OP_COMMAND_BYTES_MAX => break,
             value if small => writer.put(element.name(), value),
-            _ if is_shown && element.name().len() <= 64 => put_beginning(element, &mut writer),
+            Value::Array(stages) if element.name() == "pipeline" => {
+                put_pipeline("pipeline", stages, &mut writer);
+            }
+            _ if is_shown && element.name().len() <= NAME_BYTES_MAX => {
+                put_beginning(element, &mut writer);
+            }
             Value::Array(_) => writer.put(element.name(), "[...]"),
             _ => writer.put(element.name(), "..."),
         }

@@ -38,6 +38,12 @@ pub(crate) fn engine(error: nagi_kv::Error) -> Error {
             Code::SHUTDOWN_IN_PROGRESS,
             format!("The server is in quiesce mode and will shut down: {taken}"),
         ),
+        // MongoDB's code before version 4.2, which has no limit any more.
+        long @ nagi_kv::Error::KeyTooLong(..) => {
+            Error::new(Code::KEY_TOO_LONG, format!("key too large to index, failing: {long}"))
+        }
+        // Drivers repeat reads and retryable writes after it.
+        nagi_kv::Error::Unreachable(what) => Error::new(Code::HOST_UNREACHABLE, what),
         nagi_kv::Error::Corrupt(what) => {
             Error::new(Code::DATA_CORRUPTION_DETECTED, format!("Data corruption detected: {what}"))
         }

@@ -39,9 +39,13 @@ pub(crate) enum CatalogKey {
     BucketFacts = 8,
     /// The node that owns the data, over an engine to which several processes may write; one key.
     Lease = 9,
+    /// The next record number that no node has, little-endian, over such an engine; by the collection's ident.
+    NextRecord = 10,
 }
 
 impl Ident {
+    /// No collection or index has this ident or a greater one.
+    pub(crate) const END: u32 = u32::MAX - 1023;
     /// The ident of session records in `Space::Records`.
     pub(crate) const SESSIONS: Ident = Ident(u32::MAX - 1);
     /// The ident of the counter of changes that the log of a replica set does not have, in `Space::Counters`.

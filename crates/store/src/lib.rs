@@ -63,7 +63,7 @@ pub use nagi_kv::{
     CommitStamp, DiskActivity, DiskSegment, Durability, EngineEvent, reuse::CacheEstimate,
 };
 pub use namespace::Namespace;
-pub use node::NodeOptions;
+pub use node::{NodeOptions, OnLost};
 pub use record::{DOCUMENT_DEPTH_MAX, RecordBuf, RecordId, RecordKey};
 pub use repair::quarantine::lost_and_found;
 pub use repair::reindex::Repaired;

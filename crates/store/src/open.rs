@@ -20,7 +20,7 @@ use crate::{
         cache_partition::CachePartition,
         change_log,
         commit::stamps::{self, Stamps},
-        ddl::DdlState,
+        ddl::Idents,
         queue::Queue,
         reclaim::{self, Job, Reclaimer},
         transaction::OpenTransactions,
@@ -28,8 +28,7 @@ use crate::{
 };
 
 /// The capabilities that the store requires, of the engine as `node::join` returns it.
-const NEEDED: Capabilities =
-    Capabilities { only_writer: true, adds_commute: true, ..Capabilities::NONE };
+const NEEDED: Capabilities = Capabilities { adds_commute: true, ..Capabilities::NONE };
 
 impl Store {
     /// Reads the catalog, and completes operations that a crash interrupted. Over an engine to which other processes
@@ -81,7 +80,7 @@ impl Store {
             promises,
             queue: (!promises.conflicts_at_once).then(Queue::new),
             catalog: ArcSwap::from_pointee(loaded.catalog),
-            ddl: Mutex::new(DdlState { next_ident: loaded.next_ident }),
+            ddl: Mutex::new(Idents::new(&promises, loaded.next_ident)),
             cache: Cache::new(record_cache_bytes),
             cache_partition: CachePartition::new(record_cache_bytes as u64),
             zstd_level: options.zstd_level,

@@ -225,6 +225,7 @@ static ABOUT: &[About] = &[
     is("storage.mmapv1.journal.commitIntervalMs", "milliseconds", "100",
         "older name of storage.journal.commitIntervalMs"),
     is("storageEngine", "name", "wiredTiger, or the engine of the data directory", "storage engine"),
+    is("storageUri", "address", "none", "address of the cluster that has the data, for --storageEngine tikv"),
     is("syncdelay", "seconds", "60",
         "longest time for which a commit of mmapv1 is in the journal only; 0: no limit"),
     is("syslog", "", "standard output",
@@ -366,8 +367,12 @@ static MORE: &[(&str, &str)] = &[
     ("storageEngine", "\
         wiredTiger (also: rocks) is the engine for general use: RocksDB, compressed, with a cache. mmapv1 (also: \
         lmdb) is LMDB: the data file is mapped into memory. inMemory has no files, and its data is gone when the \
-        server stops. A data directory keeps its engine: another one is refused. docs/storage-engines.md compares \
-        them."),
+        server stops. tikv stores the data in a cluster of TiKV, see --storageUri. A data directory keeps its engine: \
+        another one is refused. docs/storage-engines.md compares them."),
+    ("storageUri", "\
+        tikv://HOST:PORT,HOST:PORT/PREFIX names the placement drivers (PD; port 2379 unless given) of a cluster of \
+        TiKV, and the prefix of all keys: 1 to 32 of a-z, 0-9, _ and -, nagi unless given. One server at a time uses \
+        the data under a prefix; a second one ends with status 5. docs/scale-out.md has the details."),
     ("syncdelay", "\
         A crash loses nothing, whatever the time is: the start reads the journal."),
     ("wiredTigerCacheSizePct", "\

@@ -165,6 +165,9 @@ pub(super) fn from_settings(
 pub(crate) fn not_with(engine: EngineKind) -> String {
     let why = match engine {
         EngineKind::Memory => "has no data files",
+        EngineKind::Distributed => {
+            "keeps its data in the cluster, which has an encryption of its own"
+        }
         _ => "cannot encrypt its data file",
     };
     format!(

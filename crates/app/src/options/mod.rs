@@ -13,6 +13,7 @@ mod about;
 mod alerts;
 mod audit;
 mod cache;
+mod cluster;
 mod compression;
 mod encryption;
 mod expansion;
@@ -29,6 +30,7 @@ mod tls;
 mod typed;
 
 pub(crate) use about::{About, SHORT, about, more};
+pub(crate) use cluster::missing as missing_cluster;
 pub(crate) use compression::Compression;
 pub(crate) use encryption::{EncryptionOptions, KeyPlace, KeySource, KmipOptions, not_with};
 pub(crate) use notes::refusal;

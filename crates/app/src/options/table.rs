@@ -163,7 +163,7 @@ const CIPHER_MODES: Kind = OneOf(&["AES256-CBC", "AES256-CTR", "AES256-GCM"]);
 const COMPRESSORS: Kind = OneOf(&["lz4", "none", "snappy", "zlib", "zstd"]);
 const JOURNAL_COMPRESSORS: Kind = OneOf(&["none", "snappy", "zlib", "zstd"]);
 const ENGINES: Kind =
-    OneOf(&["ephemeralForTest", "inMemory", "lmdb", "mmapv1", "rocks", "wiredTiger"]);
+    OneOf(&["ephemeralForTest", "inMemory", "lmdb", "mmapv1", "rocks", "tikv", "wiredTiger"]);
 const TLS_MODES: Kind = OneOf(&[
     "allowSSL",
     "allowTLS",
@@ -379,6 +379,7 @@ pub(crate) static TABLE: &[Row] = &[
     switch("storage.mmapv1.smallFiles", "smallfiles", "true"),
     yes("storage.oplogMinRetentionHours", "oplogMinRetentionHours", Float(0.0, 1e9)),
     yes("storage.syncPeriodSecs", "syncdelay", Int(0, 86_400)),
+    yes("storage.uri", "storageUri", Text),
     yes(
         "storage.wiredTiger.collectionConfig.blockCompressor", "wiredTigerCollectionBlockCompressor",
         COMPRESSORS,

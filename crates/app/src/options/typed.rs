@@ -15,8 +15,8 @@ use nagi_tls::TlsOptions;
 use super::alerts::AlertOptions;
 use super::ldap::LdapSettings;
 use super::{
-    Compression, EncryptionOptions, OtlpSettings, Settings, audit, cache, compression, encryption,
-    ldap, open_telemetry, tls,
+    Compression, EncryptionOptions, OtlpSettings, Settings, audit, cache, cluster, compression,
+    encryption, ldap, open_telemetry, tls,
 };
 
 /// The engine that a value of `storage.engine` names.
@@ -25,6 +25,7 @@ fn engine_by_option(value: &str) -> EngineKind {
         // The second is MongoDB's name before 7.0, which programs for tests still pass.
         "inMemory" | "ephemeralForTest" => EngineKind::Memory,
         "lmdb" | "mmapv1" => EngineKind::Mapped,
+        "tikv" => EngineKind::Distributed,
         _ => EngineKind::Embedded,
     }
 }
@@ -115,6 +116,8 @@ pub(crate) struct Options {
     /// The operator specified the engine.
     pub(crate) engine_chosen: bool,
     pub(crate) mapped: MappedOptions,
+    /// The address of the cluster that has the data; `None`: they are in the data directory, or in memory.
+    pub(crate) cluster: Option<String>,
     /// The maximum data of the in-memory engine, if it is configured.
     pub(crate) in_memory_bytes: Option<u64>,
     pub(crate) cache_bytes: Option<u64>,
@@ -209,6 +212,7 @@ pub(super) fn from_settings(settings: &Settings) -> Result<Options, String> {
         engine: engine.unwrap_or(EngineKind::Embedded),
         engine_chosen: engine.is_some(),
         mapped: MappedOptions::from_settings(settings),
+        cluster: cluster::from_settings(settings, engine)?,
         in_memory_bytes: real("storage.inMemory.engineConfig.inMemorySizeGB").map(bytes),
         cache_bytes: compression.cache_bytes.or(cache),
         cache_compressor: settings.get("storage.cacheCompressor").map(str::to_owned),

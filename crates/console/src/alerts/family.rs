@@ -9,15 +9,17 @@
 //! killed.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::process::Child;
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
 /// The variable with the mark.
 pub(super) const VARIABLE: &str = "NAGI_ALERT_RUN";
-/// What is read of an environment: the variable is among the first ones.
-const ENVIRONMENT_BYTES_MAX: u64 = 256 << 10;
+/// What is read of an environment: more than the system lets a program begin with, as the variable may be the last one.
+const ENVIRONMENT_BYTES_MAX: u64 = 8 << 20;
+/// What is read of it at once.
+const PIECE_BYTES: usize = 64 << 10;
 /// Processes that are born while the list is read are found in the next round.
 const ROUNDS_MAX: usize = 10;
 
@@ -53,28 +55,73 @@ fn processes() -> impl Iterator<Item = Pid> {
 /// Kills a process if it has the mark. True if it had.
 fn kill_marked(pid: Pid, wanted: &[u8]) -> bool {
     let Ok(held) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
-    // Also empty for processes of other users, and for one that was killed before.
-    let environment = environment(pid).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|variable| variable == wanted)
+    // Also unreadable for processes of other users, and empty for one that was killed before.
+    let environment = File::open(format!("/proc/{}/environ", pid.as_raw_nonzero()));
+    environment.is_ok_and(|environment| has_variable(environment, wanted))
         && pidfd_send_signal(&held, Signal::KILL).is_ok()
 }
 
-fn environment(pid: Pid) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let file = File::open(format!("/proc/{}/environ", pid.as_raw_nonzero()))?;
-    file.take(ENVIRONMENT_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(bytes)
+/// Whether an environment has a variable that begins so. It is read in pieces: many processes may have much of it.
+fn has_variable(environment: impl Read, wanted: &[u8]) -> bool {
+    let wanted = [b"\0", wanted].concat();
+    let mut environment = environment.take(ENVIRONMENT_BYTES_MAX);
+    // Every variable follows the end of another one, the first one too.
+    let mut bytes = vec![0];
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match environment.read(&mut piece) {
+            Ok(0) => return false,
+            Ok(count) => bytes.extend_from_slice(&piece[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(_) => return false,
+        }
+        if bytes.windows(wanted.len()).any(|part| part == wanted) {
+            return true;
+        }
+        // What may begin in this piece and end in the next one.
+        let kept = bytes.len().min(wanted.len() - 1);
+        bytes.drain(..bytes.len() - kept);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The mark is wherever a piece ends, and is not a part of another variable.
+    #[test]
+    fn variables_are_found_wherever_they_are() {
+        let wanted = format!("{VARIABLE}={}", mark().unwrap());
+        for before in (PIECE_BYTES - 60..PIECE_BYTES + 2).chain([0, 1, 3 * PIECE_BYTES, 5 << 20]) {
+            for (ends, found) in [(0, true), (b'x', before == 0)] {
+                let mut environment = vec![b'x'; before.saturating_sub(1)];
+                environment.extend((before > 0).then_some(ends));
+                environment.extend_from_slice(wanted.as_bytes());
+                environment.extend_from_slice(b"\0Z=1\0");
+                let is_found = has_variable(environment.as_slice(), wanted.as_bytes());
+                assert_eq!(is_found, found, "{before} {ends}");
+            }
+        }
+        assert!(!has_variable([].as_slice(), wanted.as_bytes()));
+    }
+
     #[test]
     fn only_marked_processes_are_killed() {
+        only_marked_are_killed(0);
+    }
+
+    #[test]
+    fn a_large_environment_hides_no_mark() {
+        only_marked_are_killed(8);
+    }
+
+    /// With so many variables of 100 KB before the mark.
+    fn only_marked_are_killed(large: usize) {
         let sleep = |mark: &str| {
             let mut command = std::process::Command::new("/bin/sleep");
-            command.arg("300").env_clear().env(VARIABLE, mark).spawn().unwrap()
+            // They are passed in the order of their names.
+            let large = (0..large).map(|n| (format!("A{n}"), "x".repeat(100_000)));
+            command.arg("300").env_clear().envs(large).env(VARIABLE, mark).spawn().unwrap()
         };
         let (own, other) = (mark().unwrap(), mark().unwrap());
         assert_ne!(own, other);

@@ -78,16 +78,60 @@ fn nonsense_is_refused_and_others_are_served() {
     assert_eq!(running.get("/", "").status, 200);
 }
 
+/// Many more than there are places, and none has sent a complete request, or a further one.
 #[test]
-fn connections_are_bounded_and_free_again() {
+fn silent_connections_keep_out_no_other() {
     let running = start(false);
-    let held: Vec<_> = (0..200).map(|_| running.connect()).collect();
-    drop(held);
-    let until = Instant::now() + Duration::from_secs(10);
-    while running.get("/", "").status != 200 {
-        assert!(Instant::now() < until);
-        std::thread::yield_now();
+    for sent in [
+        "",
+        "GET / HTTP/1.1\r\nhost: local",
+        "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "POST /api/command HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         x-nagi-console: 1\r\ncontent-length: 100\r\n\r\n{",
+    ] {
+        let mut held = Vec::new();
+        for _ in 0..300 {
+            let mut stream = running.connect();
+            // The server may have closed it already.
+            let _ = stream.write_all(sent.as_bytes());
+            if sent.ends_with("\r\n\r\n") {
+                // Its request is answered.
+                let _ = stream.read(&mut [0; 1]);
+            }
+            held.push(stream);
+        }
+        let begun = Instant::now();
+        assert_eq!(running.get("/", "").status, 200, "{sent}");
+        // Long before the time for heads and bodies is over.
+        assert!(begun.elapsed() < Duration::from_secs(10), "{sent}");
     }
+}
+
+/// Begins a stream, which keeps its place.
+fn begin_stream(running: &Running) -> std::net::TcpStream {
+    let mut stream = running.connect();
+    stream.write_all(b"GET /api/stream HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut begin = [0; 12];
+    stream.read_exact(&mut begin).unwrap();
+    assert_eq!(&begin, b"HTTP/1.1 200");
+    stream
+}
+
+#[test]
+fn one_too_many_is_told_to_come_again() {
+    let running = start(false);
+    let mut held: Vec<_> = (0..64).map(|_| begin_stream(&running)).collect();
+    let refused = running.get("/", "");
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert!(refused.body.contains("Too many requests"), "{}", refused.body);
+    // The streams go on.
+    for stream in &mut held {
+        let mut event = [0; 400];
+        stream.read_exact(&mut event).unwrap();
+    }
+    held.truncate(60);
+    until("there are places again", || running.get("/", "").status == 200);
 }
 
 #[test]

@@ -28,9 +28,9 @@ fn row<'a>(rows: &'a [DocBuf], ns: &str, operation: &str) -> &'a DocBuf {
 
 fn one(running: &Running, row: &DocBuf) -> Reply {
     let (ns, operation) = (text(row, "ns"), text(row, "operation"));
-    let hash = text(row, "planCacheShapeHash");
+    let (hash, stages) = (text(row, "planCacheShapeHash"), text(row, "stagesHash"));
     let path = format!("/api/slow?ns={ns}&operation={operation}&planCacheShapeHash={hash}");
-    running.get(&path, "")
+    running.get(&format!("{path}&stagesHash={stages}"), "")
 }
 
 #[test]
@@ -78,8 +78,38 @@ fn a_command_of_any_length_has_a_row() {
     let find = row(&all, "shop.c", "find");
     assert_eq!(text(find, "shape"), "{ a: { $in: ? }, b: ? }");
     let example = one(&running, find).body;
-    let cut = r#""example":{"$truncated":true,"find":"c","filter":"..."#;
-    assert!(example.contains(cut) && !example.contains("1234567890"), "{example}");
+    let cut = r#""example":{"$truncated":true,"find":"c","filter":{"a":{"$in":[{"$numberInt":"1234567890"}"#;
+    assert!(example.contains(cut) && example.len() < 8000, "{} {example}", example.len());
+}
+
+#[test]
+fn the_next_batches_of_a_long_aggregation_are_in_its_row() {
+    let running = start(false);
+    running.command("", "shop", "{insert: 'c', documents: [{a: 1}, {a: 1}, {a: 1}]}");
+    running.command("", "admin", ALL_ARE_SLOW);
+    let long = "1234567890, ".repeat(1000);
+    let reply = running.command(
+        "",
+        "shop",
+        &format!(
+            "{{aggregate: 'c', cursor: {{batchSize: 1}}, \
+             pipeline: [{{$match: {{a: {{$in: [{long} 1]}}}}}}, {{$set: {{b: 1}}}}]}}"
+        ),
+    );
+    let id = reply.as_doc().get("cursor").as_doc().unwrap().get("id");
+    let id = number::truncate_to_i64(id).unwrap();
+    let more = format!("{{getMore: NumberLong('{id}'), collection: 'c'}}");
+    let more = running.command("", "shop", &more);
+    assert!(!more.as_doc().get("cursor").is_missing(), "{more:?}");
+    let all = rows(&running, "");
+    let own: Vec<_> = all.iter().filter(|row| text(row, "operation") == "aggregate").collect();
+    assert_eq!(own.len(), 1, "{own:?}");
+    assert_eq!(text(own[0], "shape"), "{ a: { $in: ? } } | $match, $set");
+    assert_eq!(number::as_f64(own[0].as_doc().get("count")), Some(2.0));
+    let example = one(&running, own[0]).body;
+    for part in [r#""pipeline":[{"$match":{"a":{"$in":["#, r#","..."]}}},{"$set":"..."}]"#] {
+        assert!(example.contains(part), "{part}: {example}");
+    }
 }
 
 #[test]

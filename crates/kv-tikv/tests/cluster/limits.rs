@@ -29,11 +29,13 @@ fn what_is_too_large_is_refused_before_the_store_sees_it() {
     let limits = engine.limits();
     let mut txn = engine.begin(TxnOptions::default()).expect("begins");
     let long = vec![1; limits.key_bytes_max + 1];
-    assert!(matches!(txn.put(Space::Records, &long, b""), Err(Error::Io(_))));
-    assert!(matches!(txn.delete(Space::Records, &long), Err(Error::Io(_))));
-    assert!(matches!(txn.lock(Space::Records, &long), Err(Error::Io(_))));
+    assert!(matches!(txn.put(Space::Records, &long, b""), Err(Error::KeyTooLong(..))));
+    assert!(matches!(txn.delete(Space::Records, &long), Err(Error::KeyTooLong(..))));
+    assert!(matches!(txn.lock(Space::Records, &long), Err(Error::KeyTooLong(..))));
     let large = vec![1; limits.value_bytes_max + 1];
     assert!(matches!(txn.put(Space::Records, b"k", &large), Err(Error::Io(_))));
+    let large = vec![1; (64 << 10) + 1];
+    assert!(matches!(txn.put(Space::Counters, b"k", &large), Err(Error::Io(_))));
     drop(txn);
     let mut txn = engine.begin(TxnOptions::default()).expect("begins");
     let part = vec![1; 8 << 20];
@@ -73,6 +75,25 @@ fn pieces_end_with_their_value() {
     assert!(engine.approximate_size(Space::Records, &[], &[]).expect("a size") > 3 << 20);
     engine.drop_range(Space::Records, b"k", b"l").expect("drops");
     assert_eq!(engine.approximate_size(Space::Records, &[], &[]).expect("a size"), 0);
+}
+
+/// A key that its own transaction has deleted is new, but its pieces are there.
+#[test]
+fn pieces_of_a_deleted_value_end_when_its_key_is_put_anew() {
+    for reads in [false, true] {
+        let engine = engine(&new_prefix());
+        put(&*engine, Space::Records, b"k", &vec![7; 3 << 20]);
+        let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+        if reads {
+            get(&*txn, Space::Records, b"k");
+        }
+        txn.delete(Space::Records, b"k").expect("staged");
+        txn.put_new(Space::Records, b"k", b"small").expect("staged");
+        txn.commit(Durability::Buffered).expect("commits");
+        assert_eq!(get(&*engine, Space::Records, b"k").as_deref(), Some(&b"small"[..]));
+        let size = engine.approximate_size(Space::Records, &[], &[]).expect("a size");
+        assert!(size < 100, "{size} bytes are left");
+    }
 }
 
 #[test]

@@ -11,4 +11,5 @@ mod limits;
 mod nodes;
 mod opening;
 mod regions;
+mod store_trips;
 mod trips;

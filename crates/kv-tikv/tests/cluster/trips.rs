@@ -15,7 +15,7 @@ const SETTLED: Duration = Duration::from_secs(5);
 
 /// Requests that arrive while an operation runs, "3 timestamps, KvGet 1". `expected` may name requests that arrive
 /// only after the operation has returned: the second phase of a commit of several keys.
-fn check(engine: &Tikv, what: &str, expected: &str, operation: impl FnOnce()) {
+pub(crate) fn check(engine: &Tikv, what: &str, expected: &str, operation: impl FnOnce()) {
     let (before, timestamps) = (calls(), stat(engine, "timestamps"));
     operation();
     let end = Instant::now() + SETTLED;
@@ -135,11 +135,12 @@ fn writes_take_these_round_trips() {
         commit(txn);
     });
     // The commit of the secondary keys is after the answer.
-    let insert = "2 timestamps, KvBatchGet 1, KvCommit 2, KvGet 1, KvPrewrite 1";
+    let insert = "2 timestamps, KvCommit 2, KvGet 1, KvPrewrite 1";
     check(&engine, "an insert with two index keys", insert, || {
         let mut txn = begin(&engine);
         assert_eq!(get(&*txn, Space::Records, b"new"), None);
         txn.put(Space::Records, b"new", &[7; 500]).expect("staged");
+        // Values of index entries have no pieces, so these need not be read.
         txn.put_exclusive(Space::Index, b"x new", b"").expect("staged");
         txn.put_exclusive(Space::Index, b"y new", b"").expect("staged");
         commit(txn);
@@ -148,6 +149,21 @@ fn writes_take_these_round_trips() {
         let mut txn = begin(&engine);
         txn.delete(Space::Records, b"a").expect("staged");
         commit(txn);
+    });
+    let unread = "2 timestamps, KvCommit 1, KvPrewrite 1";
+    check(&engine, "a put in a space of small values", unread, || {
+        put(&*engine, Space::Counters, b"fence", b"1");
+    });
+    check(&engine, "a put of a new key", unread, || {
+        let mut txn = begin(&engine);
+        txn.put_new(Space::Records, b"unread", b"1").expect("staged");
+        commit(txn);
+    });
+    check(&engine, "two gets of fetched keys", "1 timestamps, KvBatchGet 1", || {
+        let mut txn = begin(&engine);
+        txn.fetch(Space::Records, &[b"a", b"none"]).expect("reads");
+        get(&*txn, Space::Records, b"a");
+        assert_eq!(get(&*txn, Space::Records, b"none"), None);
     });
     check(&engine, "an addition to a counter", put_commit, || {
         let mut txn = begin(&engine);

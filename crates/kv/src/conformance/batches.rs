@@ -12,7 +12,7 @@ const ANY: usize = usize::MAX;
 
 fn fill(engine: &Arc<dyn Engine>, names: &[u8]) {
     for name in names {
-        put(engine, Space::Index, &[*name], b"base");
+        put(engine, Space::Records, &[*name], b"base");
     }
 }
 
@@ -21,7 +21,7 @@ fn names(batch: &Batch) -> Vec<u8> {
 }
 
 fn open(engine: &Arc<dyn Engine>) -> Box<dyn Cursor> {
-    engine.latest().cursor(Space::Index, b"b", b"x").expect("a cursor")
+    engine.latest().cursor(Space::Records, b"b", b"x").expect("a cursor")
 }
 
 fn limits_hold(engine: &Arc<dyn Engine>) {
@@ -52,7 +52,7 @@ fn limits_hold(engine: &Arc<dyn Engine>) {
 fn large_entries_go_alone(engine: &Arc<dyn Engine>) {
     fill(engine, b"ce");
     let large = vec![7; 100 << 10];
-    put(engine, Space::Index, b"d", &large);
+    put(engine, Space::Records, b"d", &large);
     let (mut cursor, mut batch) = (open(engine), Batch::default());
     assert!(cursor.seek(b"c").expect("seek"));
     assert!(cursor.next_batch(ANY, 1 << 10, &mut batch).expect("a batch"));
@@ -81,16 +81,16 @@ fn steps_follow_batches(engine: &Arc<dyn Engine>) {
 fn staged_writes_are_copied(engine: &Arc<dyn Engine>) {
     fill(engine, b"bcegik");
     let mut txn = begin(engine);
-    txn.delete(Space::Index, b"c").expect("free");
-    txn.put(Space::Index, b"d", b"mine").expect("free");
-    txn.put(Space::Index, b"e", b"mine").expect("free");
-    let pairs: Pairs = scan(&*txn, Space::Index, b"", b"");
+    txn.delete(Space::Records, b"c").expect("free");
+    txn.put(Space::Records, b"d", b"mine").expect("free");
+    txn.put(Space::Records, b"e", b"mine").expect("free");
+    let pairs: Pairs = scan(&*txn, Space::Records, b"", b"");
     let values: Vec<(u8, &[u8])> = pairs.iter().map(|(key, v)| (key[0], v.as_slice())).collect();
     let (base, mine) = (&b"base"[..], &b"mine"[..]);
     let all = [(b'b', base), (b'd', mine), (b'e', mine), (b'g', base), (b'i', base), (b'k', base)];
     assert_eq!(values, all);
     let (mut cursor, mut batch) =
-        (txn.cursor(Space::Index, b"", b"").expect("a cursor"), Batch::default());
+        (txn.cursor(Space::Records, b"", b"").expect("a cursor"), Batch::default());
     assert!(cursor.seek(b"f").expect("seek"), "no staged write from here on");
     assert!(cursor.next_batch(2, ANY, &mut batch).expect("a batch"));
     assert_eq!((names(&batch), cursor.key()), (b"gi".to_vec(), &b"k"[..]));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Check, begin, commit, get, put, scan};
-use crate::{Durability, Engine, Read, Space};
+use crate::{Durability, Engine, Read, Space, Txn};
 
 pub(super) static POINTS: &[Check] = &[
     spaces_are_apart,
@@ -21,6 +21,7 @@ pub(super) static POINTS: &[Check] = &[
     many_keys_of_a_transaction,
     many_keys_of_a_snapshot,
     many_large_values_at_once,
+    fetched_keys_read_as_others,
     synced_commits_return,
 ];
 
@@ -239,6 +240,38 @@ fn many_keys_in_any_order(engine: &Arc<dyn Engine>) {
         let n = 299 - at as u32 / 2;
         assert_eq!(value, n.is_multiple_of(3).then(|| n.to_le_bytes().to_vec()), "{n}");
     }
+}
+
+/// A fetch changes nothing that can be read.
+fn fetched_keys_read_as_others(engine: &Arc<dyn Engine>) {
+    let keys: [&[u8]; 4] = [b"a", b"b", b"large", b"none"];
+    let large = vec![7; 100 << 10];
+    for (key, value) in keys.into_iter().zip([&b"1"[..], b"1", &large]) {
+        put(engine, Space::Records, key, value);
+    }
+    let mut txn = begin(engine);
+    assert_eq!(get(&*txn, Space::Records, b"other"), None, "its state is that of now");
+    txn.fetch(Space::Records, &keys).expect("reads");
+    txn.fetch(Space::Records, &[]).expect("nothing to read");
+    let found = |text: &str| Some(text.as_bytes().to_vec());
+    let before = [found("1"), found("1"), Some(large), None];
+    let read = |txn: &dyn Txn| keys.map(|key| get(txn, Space::Records, key));
+    assert_eq!(read(&*txn), before);
+    put(engine, Space::Records, b"a", b"later");
+    assert_eq!(read(&*txn), before, "its own state");
+    assert_eq!(many(&*txn, Space::Records, &keys), before);
+    assert_eq!(get(&*txn, Space::Index, b"a"), None, "spaces are apart");
+    let mark = txn.savepoint();
+    txn.put(Space::Records, b"none", b"own").expect("free");
+    txn.delete(Space::Records, b"b").expect("free");
+    assert_eq!(read(&*txn)[1..], [None, before[2].clone(), found("own")]);
+    txn.rollback_to(mark);
+    assert_eq!(read(&*txn), before);
+    txn.lock(Space::Records, b"b").expect("free");
+    txn.put(Space::Records, b"b", b"2").expect("locked");
+    commit(txn);
+    let latest = keys.map(|key| get(engine.latest(), Space::Records, key));
+    assert_eq!(latest, [found("later"), found("2"), before[2].clone(), None]);
 }
 
 /// A transaction's own writes hide committed values; those of others are invisible.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagi_bson::{Doc, DocBuf, Value, doc};
+use nagi_budget::Budget;
 use nagi_net::{Listeners, NetConfig};
 use nagi_server::{Log, LogDestination, OplogLimits, Server, ServerBuilder, ServerConfig};
 use nagi_store::{Store, StoreOptions};
@@ -19,7 +20,18 @@ pub(crate) struct Running {
 
 /// Starts a server with a configuration that `change` may modify. Every test has its own socket directory.
 pub(crate) fn start(name: &str, most: i64, change: impl FnOnce(&mut NetConfig)) -> Running {
-    let store = Store::open(Arc::new(nagi_kv::Memory::new()), StoreOptions::default()).unwrap();
+    start_within(name, most, Budget::unlimited(), change)
+}
+
+/// The same with a memory budget.
+pub(crate) fn start_within(
+    name: &str,
+    most: i64,
+    budget: Arc<Budget>,
+    change: impl FnOnce(&mut NetConfig),
+) -> Running {
+    let options = StoreOptions { budget, ..StoreOptions::default() };
+    let store = Store::open(Arc::new(nagi_kv::Memory::new()), options).unwrap();
     let server = ServerBuilder::new(ServerConfig {
         store,
         log: Log::open(LogDestination::Nowhere).unwrap(),

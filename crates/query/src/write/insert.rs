@@ -232,6 +232,10 @@ fn attempt(
             txn.store().client().set_statement(Some(statement(at)));
         }
     };
+    if statement.encryption.is_none() {
+        let docs = statement.docs.iter().enumerate().filter(|(at, _)| !statement.is_done(*at));
+        txn.announce_inserts(&collection, docs.map(|(_, doc)| *doc)).map_err(anew)?;
+    }
     if let [doc] = statement.docs {
         begin(txn, 0);
         insert_one(txn, &collection, *doc, statement, env)?;

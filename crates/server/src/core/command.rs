@@ -22,7 +22,7 @@ use crate::core::access::{Access, Asking};
 use crate::core::connection::Connection;
 use crate::fsync::{Writer, Writing};
 use crate::metrics::OpKind;
-use crate::metrics::locks::LockUse;
+use crate::metrics::locks::{LockMode, LockUse};
 use crate::metrics::write_concerns::Tried;
 use crate::query_stats::Observed;
 use crate::request::concern::WriteConcern;
@@ -369,7 +369,7 @@ impl<'c> Context<'c> {
         let pool = self.pool.unwrap_or(&self.server.clients.tickets.write);
         let _blocked = pool.block(self.ticket.is_some());
         let since = clock::now();
-        self.op.set_waiting_for_lock(Some(since));
+        self.op.set_waiting_for_lock(Some((LockMode::Intent, since)));
         let waited = lock.wait(self.writer, &|| self.check());
         self.op.set_waiting_for_lock(None);
         let micros = clock::micros_since(since);

@@ -230,9 +230,9 @@ impl Server {
         self.store.budget()
     }
 
-    /// Waits for the memory that a message needs, in the order of arrival. `None` if no memory was released for 30 s, or
-    /// if `go_on` returned false. While the server is locked against writes (`fsync`), those that wait release none, and
-    /// the time does not count.
+    /// Waits for the memory that a message needs, in the order of arrival. `None` if no memory was released for 30 s,
+    /// or if `go_on` returned false. While the server is locked against writes (`fsync`), those that wait release none,
+    /// and the time does not count.
     pub fn admit_message(
         &self,
         cost: MessageCost,

@@ -8,6 +8,32 @@ use nagi_bson::DocWriter;
 
 use crate::metrics::Counter;
 
+/// A mode of the global lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LockMode {
+    /// That of a write.
+    Intent,
+    /// That of `fsync: {lock: true}`.
+    Exclusive,
+}
+
+impl LockMode {
+    fn name(self) -> &'static str {
+        match self {
+            LockMode::Intent => "w",
+            LockMode::Exclusive => "W",
+        }
+    }
+}
+
+/// How often a lock was taken in one mode, and the number and the time of waits for it.
+#[derive(Debug, Default, Clone, Copy)]
+struct Taken {
+    count: u64,
+    wait_count: u64,
+    wait_micros: u64,
+}
+
 /// The locks that one request took.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LockUse {
@@ -57,21 +83,26 @@ impl LockCounters {
         if used.global_count == 0 && exclusive_count == 0 {
             out.doc("Global", |lock| lock.doc("acquireCount", |counts| counts.put("w", 0_i64)));
         }
-        used.write_with(exclusive_count, out);
+        used.write_with(Taken { count: exclusive_count, ..Taken::default() }, out);
     }
 }
 
 /// Appends a lock: how often it was taken by mode, and the number and the time of waits.
-fn write_lock(name: &str, counts: &[(&str, u64)], waits: (u64, u64), out: &mut DocWriter<'_>) {
-    let used = || counts.iter().filter(|(_, count)| *count > 0);
+fn write_lock(name: &str, modes: &[(&str, Taken)], out: &mut DocWriter<'_>) {
+    let used = || modes.iter().filter(|(_, taken)| taken.count > 0);
     if used().next().is_none() {
         return;
     }
+    let waited = || used().filter(|(_, taken)| taken.wait_count > 0);
     out.doc(name, |lock| {
-        lock.doc("acquireCount", |w| used().for_each(|(mode, count)| w.put(mode, *count as i64)));
-        if waits.0 > 0 {
-            lock.doc("acquireWaitCount", |w| w.put("w", waits.0 as i64));
-            lock.doc("timeAcquiringMicros", |w| w.put("w", waits.1 as i64));
+        lock.doc("acquireCount", |w| used().for_each(|(mode, t)| w.put(mode, t.count as i64)));
+        if waited().next().is_some() {
+            lock.doc("acquireWaitCount", |w| {
+                waited().for_each(|(mode, taken)| w.put(mode, taken.wait_count as i64));
+            });
+            lock.doc("timeAcquiringMicros", |w| {
+                waited().for_each(|(mode, taken)| w.put(mode, taken.wait_micros as i64));
+            });
         }
     });
 }
@@ -79,7 +110,29 @@ fn write_lock(name: &str, counts: &[(&str, u64)], waits: (u64, u64), out: &mut D
 impl LockUse {
     /// Appends the fields of `locks` in the log and in profiles.
     pub(crate) fn write(&self, out: &mut DocWriter<'_>) {
-        self.write_with(0, out);
+        self.write_with(Taken::default(), out);
+    }
+
+    /// Appends the same for an operation that waits for the global lock now, since `micros`. As in MongoDB, the lock
+    /// counts from the beginning of the wait.
+    pub(crate) fn write_awaiting(&self, mode: LockMode, micros: u64, out: &mut DocWriter<'_>) {
+        match mode {
+            LockMode::Exclusive => {
+                self.write_with(Taken { count: 1, wait_count: 1, wait_micros: micros }, out);
+            }
+            LockMode::Intent => LockUse {
+                global_count: self.global_count + 1,
+                wait_count: self.wait_count + 1,
+                wait_micros: self.wait_micros + micros,
+                ..*self
+            }
+            .write(out),
+        }
+    }
+
+    /// Appends the field of `locks` in currentOp of an operation that waits: it holds no other lock meanwhile.
+    pub(crate) fn write_awaited(mode: LockMode, out: &mut DocWriter<'_>) {
+        out.put("Global", mode.name());
     }
 
     /// Appends the fields of `locks` in currentOp: the modes of the locks.
@@ -92,9 +145,12 @@ impl LockUse {
         }
     }
 
-    fn write_with(&self, exclusive_count: u64, out: &mut DocWriter<'_>) {
-        let counts = [("w", self.global_count), ("W", exclusive_count)];
-        write_lock("Global", &counts, (self.wait_count, self.wait_micros), out);
-        write_lock("Collection", &[("w", self.collection_count)], (0, 0), out);
+    fn write_with(&self, exclusive: Taken, out: &mut DocWriter<'_>) {
+        let (wait_count, wait_micros) = (self.wait_count, self.wait_micros);
+        let own = Taken { count: self.global_count, wait_count, wait_micros };
+        let modes = [(LockMode::Intent, own), (LockMode::Exclusive, exclusive)];
+        write_lock("Global", &modes.map(|(mode, taken)| (mode.name(), taken)), out);
+        let gate = Taken { count: self.collection_count, ..Taken::default() };
+        write_lock("Collection", &[(LockMode::Intent.name(), gate)], out);
     }
 }

@@ -7,10 +7,8 @@ use nagi_bson::{Array, Doc, DocWriter, Value};
 
 use crate::advice::Query;
 use crate::core::server::Server;
+use crate::limits::STAGES_NAMED_MAX;
 use crate::metrics::slow_shapes::SlowShape;
-
-/// Stages of a pipeline that a text names.
-const STAGES_MAX: usize = 12;
 
 impl Server {
     /// Writes `slowms`, `leftOut` (slow operations that are in no row) and `shapes`: the slow operations since the
@@ -72,11 +70,14 @@ fn number(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// A command as text: its query with `?` instead of values, and the names of a pipeline's stages.
+/// A command as text: its query with `?` instead of values, and the names of a pipeline's stages. One that was cut has
+/// only these.
 pub(super) fn text(name: &str, command: Doc<'_>) -> String {
     let mut text = Query::of(name, "", command).map_or_else(String::new, |query| query.text());
     if let Value::Array(pipeline) = command.get("pipeline") {
-        text.push_str(" | ");
+        if !text.is_empty() {
+            text.push_str(" | ");
+        }
         text.push_str(&stages(pipeline));
     }
     text
@@ -90,8 +91,8 @@ pub(super) fn stages_hash(command: Doc<'_>) -> u32 {
     let mut hasher = KEYS.build_hasher();
     match (command.get("pipeline"), command.get("key")) {
         (Value::Array(pipeline), _) => {
-            stage_names(pipeline).take(STAGES_MAX).for_each(|name| name.hash(&mut hasher));
-            stage_names(pipeline).nth(STAGES_MAX).is_some().hash(&mut hasher);
+            stage_names(pipeline).take(STAGES_NAMED_MAX).for_each(|name| name.hash(&mut hasher));
+            stage_names(pipeline).nth(STAGES_NAMED_MAX).is_some().hash(&mut hasher);
         }
         (_, Value::String(path)) if command.element("distinct").is_some() => path.hash(&mut hasher),
         _ => return 0,
@@ -105,9 +106,9 @@ fn stage_names(pipeline: Array<'_>) -> impl Iterator<Item = &str> {
 
 fn stages(pipeline: Array<'_>) -> String {
     let names = stage_names(pipeline).map(str::to_owned);
-    let mut names: Vec<String> = names.take(STAGES_MAX + 1).collect();
-    if names.len() > STAGES_MAX {
-        names[STAGES_MAX] = "...".to_owned();
+    let mut names: Vec<String> = names.take(STAGES_NAMED_MAX + 1).collect();
+    if names.len() > STAGES_NAMED_MAX {
+        names[STAGES_NAMED_MAX] = "...".to_owned();
     }
     names.join(", ")
 }
@@ -135,5 +136,26 @@ mod tests {
         let many = format!("{{pipeline: [{}]}}", "{$set: {}}, ".repeat(40));
         let many = text("aggregate", json::parse(&many).unwrap().as_doc());
         assert!(many.ends_with("$set, ..."), "{many}");
+    }
+
+    /// A getMore knows only the cut form of a long command, and belongs to its row.
+    #[test]
+    fn a_cut_pipeline_has_the_same_stages() {
+        let long = "x".repeat(5000);
+        for count in [1, 11, 12, 13, 40] {
+            let more = "{$set: {a: 1}}, 5, {}, ".repeat(count);
+            let whole =
+                format!("{{aggregate: 'c', pipeline: [{{$match: {{a: '{long}'}}}}, {more}]}}");
+            let whole = json::parse(&whole).unwrap();
+            let mut cut = Vec::new();
+            crate::printable::write_cut(&mut cut, whole.as_doc());
+            let cut = Doc::parse(&cut).unwrap();
+            assert!(cut.len() < 2000, "{cut}");
+            assert_eq!(stages_hash(cut), stages_hash(whole.as_doc()), "{count}");
+            let names = text("aggregate", cut);
+            assert!(names.starts_with("$match, $set, ?, ?"), "{names}");
+            let all = text("aggregate", whole.as_doc());
+            assert_eq!(all.strip_prefix("{ a: ? } | "), Some(names.as_str()));
+        }
     }
 }

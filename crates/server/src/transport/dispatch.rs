@@ -109,12 +109,7 @@ pub(crate) fn run(
         on_trial: None,
     };
     let result = run_audited(&mut cx, &request, begin_error, out);
-    let mut done = std::mem::take(&mut cx.done);
-    cx.effects.settle(&mut done);
-    if result.is_err() {
-        // Commands report their work when they succeed.
-        done.examined_at_least(op.examined());
-    }
+    let mut done = settle(&mut cx, &result);
     // An error is the last reply of an exhaust stream.
     done.stream &= result.is_ok();
     server.metrics.active_requests.down();
@@ -135,6 +130,17 @@ pub(crate) fn run(
         nagi_js::release();
     }
     op.end();
+    done
+}
+
+/// The statistics of a request that has ended.
+fn settle(cx: &mut Context<'_>, result: &Result<()>) -> Done {
+    let mut done = std::mem::take(&mut cx.done);
+    cx.effects.settle(&mut done);
+    if result.is_err() {
+        // Commands report their work when they succeed.
+        done.examined_at_least(cx.op.examined());
+    }
     done
 }
 

@@ -19,6 +19,12 @@ fn locked(server: &Arc<Server>) -> Client {
 
 /// Polls currentOp until an insert waits for the lock, and returns its operation id.
 fn wait_for_insert(admin: &mut Client) -> i32 {
+    let Value::Int32(id) = waiting_insert(admin).get("opid") else { panic!("no opid") };
+    id
+}
+
+/// The same; returns the operation.
+fn waiting_insert(admin: &mut Client) -> DocBuf {
     loop {
         let reply = admin.run("admin", doc! { "currentOp": 1, "op": "insert" }.as_doc());
         let found = reply.get("inprog").as_array().and_then(|list| list.iter().next());
@@ -30,11 +36,38 @@ fn wait_for_insert(admin: &mut Client) -> i32 {
             if op.get("waitingForLock") != Value::Bool(true) {
                 continue; // it does not wait for the lock yet
             }
-            let Value::Int32(id) = op.get("opid") else { panic!("{op:?}") };
-            return id;
+            return op.to_buf();
         }
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_wait_for_a_lock_is_in_its_statistics() {
+    let server = server();
+    let mut admin = locked(&server);
+    let mut writer = Client::new(&server);
+    let thread = std::thread::spawn(move || writer.shell("{insert: 'c', documents: [{_id: 1}]}"));
+    let waited = |op: &DocBuf| {
+        assert_eq!(op.get("locks").to_string(), "{ Global: \"w\" }");
+        let stats = op.get("lockStats").as_doc().unwrap();
+        let lock = stats.get("Global").as_doc().unwrap_or_else(|| panic!("{op:?}"));
+        for count in ["acquireCount", "acquireWaitCount"] {
+            assert_eq!(lock.get(count).to_string(), "{ w: 1 }", "{op:?}");
+        }
+        assert_eq!(stats.iter().count(), 1, "it has no collection yet");
+        let Value::Int64(micros) = lock.get("timeAcquiringMicros").as_doc().unwrap().get("w")
+        else {
+            panic!("{op:?}")
+        };
+        micros
+    };
+    let first = waited(&waiting_insert(&mut admin));
+    while waited(&waiting_insert(&mut admin)) <= first {
+        std::thread::yield_now();
+    }
+    assert!(is_ok(&admin.run("admin", doc! { "fsyncUnlock": 1 }.as_doc())));
+    assert!(is_ok(&thread.join().unwrap()));
 }
 
 #[test]
@@ -106,13 +139,14 @@ fn a_write_that_waits_shows_its_statement() {
     }
 }
 
-/// Polls currentOp until an operation with these fields is running.
-fn wait_for(admin: &mut Client, fields: &str) {
+/// Polls currentOp until an operation with these fields is running, and returns it.
+fn wait_for(admin: &mut Client, fields: &str) -> DocBuf {
     let asked = nagi_bson::json::parse(&format!("{{currentOp: 1, {fields}}}")).unwrap();
     loop {
         let reply = admin.run("admin", asked.as_doc());
-        if reply.get("inprog").as_array().is_some_and(|list| list.iter().next().is_some()) {
-            return;
+        let found = reply.get("inprog").as_array().and_then(|list| list.iter().next());
+        if let Some(Value::Doc(op)) = found {
+            return op.to_buf();
         }
         std::thread::yield_now();
     }
@@ -132,7 +166,11 @@ fn the_lock_waits_for_a_write_that_waits_for_a_transaction() {
         let write = threads.spawn(|| Client::new(&server).shell(&format!("{{{change}}}")));
         wait_for(&mut admin, "waitingForTransaction: true");
         let locks = threads.spawn(|| Client::new(&server).run("admin", lock.as_doc()));
-        wait_for(&mut admin, "'command.fsync': 1, waitingForLock: true");
+        let op = wait_for(&mut admin, "'command.fsync': 1, waitingForLock: true");
+        assert_eq!(op.get("locks").to_string(), "{ Global: \"W\" }");
+        let stats = op.get("lockStats").to_string();
+        let counts = "{ Global: { acquireCount: { W: 1 }, acquireWaitCount: { W: 1 }, ";
+        assert!(stats.starts_with(counts), "{stats}");
         assert!(is_ok(&client.shell(&format!("{{{change}, {of}}}"))));
         let commit = format!("{{commitTransaction: 1, {of}}}");
         let commit = nagi_bson::json::parse(&commit).unwrap();

@@ -3,6 +3,7 @@
 use nagi_bson::{DocBuf, Value, doc};
 
 use crate::client::{Client, is_ok, member};
+use crate::legacy::query;
 use crate::login::guarded_member;
 
 /// The names of all commands with their help texts.
@@ -84,4 +85,23 @@ fn help_is_not_counted() {
     let before = counted(&mut client);
     client.shell("{insert: 'c', documents: [{_id: 1}], help: true}");
     assert_eq!(counted(&mut client), before);
+}
+
+/// Commands by OP_QUERY run for the oldest drivers, and so their help is answered, with and without a wrapper.
+#[test]
+fn legacy_commands_have_the_same_help() {
+    let server = guarded_member();
+    let mut client = Client::new(&server);
+    for command in
+        [doc! { "insert": "c", "help": true }, doc! { "$query": { "insert": "c", "help": true } }]
+    {
+        let (_, _, docs) = query(&mut client, "test.$cmd", -1, &command);
+        let text = docs[0].get("help").as_str();
+        assert_eq!(text, Some("help for: insert Stores documents in a collection."), "{docs:?}");
+        let last = doc! { "getLastError": 1, "help": 1 };
+        let (_, _, docs) = query(&mut client, "test.$cmd", -1, &last);
+        assert!(docs[0].get("help").as_str().is_some_and(|text| text.contains("getLastError")));
+    }
+    let (_, _, docs) = query(&mut client, "test.$cmd", -1, &doc! { "count": "c", "help": false });
+    assert_eq!(docs[0].get("code"), Value::Int32(13), "{docs:?}");
 }

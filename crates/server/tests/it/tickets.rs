@@ -109,7 +109,7 @@ fn writers_that_wait_for_a_transaction_hand_their_tickets_over() {
                 scope.spawn(move || writer.shell(add))
             })
             .collect();
-        wait_for(&mut client, "{'command.update': 'c'}", |count| count == LONG);
+        wait_for(&mut client, "{op: 'update', 'command.q._id': 1}", |count| count == LONG);
         assert!(is_ok(&client.shell("{insert: 'other', documents: [{_id: 1}]}")));
         assert!(waiting.iter().all(|writer| !writer.is_finished()));
         let abort = format!("{{abortTransaction: 1, {txn}}}");

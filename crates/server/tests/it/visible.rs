@@ -131,11 +131,16 @@ fn a_slow_write_says_what_it_did() {
 
 /// Polls currentOp until a command of this name runs on `test.c` and its plan is known.
 fn wait_for(admin: &mut Client, command: &str) -> DocBuf {
-    let path = format!("command.{command}");
+    // Updates and deletes show the running statement.
+    let (path, value) = match command {
+        "update" => ("op".to_owned(), "update"),
+        "delete" => ("op".to_owned(), "remove"),
+        _ => (format!("command.{command}"), "c"),
+    };
     loop {
         let asked = DocBuf::build(|w| {
             w.put("currentOp", 1);
-            w.put(&path, "c");
+            w.put(&path, value);
         });
         let reply = admin.run("admin", asked.as_doc());
         let found = reply.get("inprog").as_array().and_then(|list| list.iter().next());

@@ -7,6 +7,7 @@ mod clustered;
 mod gate;
 mod images;
 pub(crate) mod names;
+mod numbers;
 mod options;
 mod persist;
 mod state;
@@ -25,9 +26,12 @@ pub(crate) use bucket_facts::StoredFacts;
 pub(crate) use clustered::{listed as clustered_listed, without_clustered};
 pub(crate) use gate::Pass;
 pub(crate) use images::{ImageAge, ImageSource};
+pub(crate) use numbers::stored_next;
 pub(crate) use options::table_options;
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
-pub(crate) use persist::{LAYOUT_IDS, check_entry, load, load_counters, namespace_of};
+pub(crate) use persist::{
+    LAYOUT_IDS, check_entry, load, load_counters, namespace_of, stored_ident,
+};
 pub(crate) use state::CollectionState;
 
 use names::Names;

@@ -75,14 +75,18 @@ pub(crate) fn load(from: &dyn Engine) -> Result<Loaded> {
                 loaded.dropped.push((space, Ident(u32::from_be_bytes([a, b, c, d]))));
             }
             [kind, ..] if kind == CatalogKey::NextIdent as u8 => {
-                let bytes = cursor.value().first_chunk().ok_or_else(corrupt)?;
-                loaded.next_ident = u32::from_le_bytes(*bytes);
+                loaded.next_ident = stored_ident(cursor.value())?;
             }
             _ => {}
         }
         found = cursor.next().map_err(engine)?;
     }
     Ok(loaded)
+}
+
+/// The next ident, as it is stored.
+pub(crate) fn stored_ident(value: &[u8]) -> Result<u32> {
+    value.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)).ok_or_else(corrupt)
 }
 
 #[cold]

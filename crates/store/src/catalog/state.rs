@@ -3,9 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
-use nagi_kv::sync::{
-    Mutex,
-    atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed},
+use nagi_kv::{
+    Capabilities,
+    sync::{
+        Mutex,
+        atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use super::bucket_facts::StoredFacts;
@@ -14,6 +17,7 @@ use super::{
     cells::Cells,
     gate::{Gate, Pass},
     images::ImageSource,
+    numbers::Numbers,
 };
 use crate::annotations::Annotations;
 
@@ -23,9 +27,11 @@ pub(crate) struct CollectionState {
     /// Documents and bytes of documents, without what the cells have added.
     count: AtomicI64,
     data_bytes: AtomicI64,
-    /// The next record id; 0 until the first insert has looked for the last one in use.
+    /// The next record id, if this process is the only writer; 0 until the first insert has looked for the last one in
+    /// use. Always 0 over an engine to which other nodes write.
     pub(crate) next_record: AtomicI64,
-    pub(crate) next_record_lock: Mutex<()>,
+    /// The record ids of this node, over such an engine.
+    pub(crate) numbers: Mutex<Numbers>,
     /// The newest version; none once dropped.
     current: ArcSwapOption<Collection>,
     /// Records of a capped collection below this id are gone: where trimming begins to look.
@@ -47,8 +53,13 @@ pub(crate) struct CollectionState {
 
 impl CollectionState {
     /// Of a collection that was created this moment: the first insert has nothing to look for.
-    pub(crate) fn of_nothing() -> CollectionState {
-        CollectionState { next_record: AtomicI64::new(1), ..CollectionState::default() }
+    pub(crate) fn of_nothing(promises: &Capabilities) -> CollectionState {
+        let first = i64::from(promises.only_writer);
+        CollectionState {
+            next_record: AtomicI64::new(first),
+            numbers: Mutex::new(Numbers::of_nothing()),
+            ..CollectionState::default()
+        }
     }
 
     /// Of a stored collection, with its number of documents and the sum of their sizes.

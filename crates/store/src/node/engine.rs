@@ -28,20 +28,18 @@ impl Member {
         &*self.lease.engine
     }
 
-    fn leave(&self) -> Result<()> {
-        let left = self.lease.leave();
+    fn leave(&self) {
+        self.lease.leave();
         if let Some(thread) = self.thread.lock().take() {
             // A panic of it has been reported.
             let _ = thread.join();
         }
-        left
     }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // If it fails, the lease ends by itself.
-        let _ = self.leave();
+        self.leave();
     }
 }
 
@@ -142,7 +140,7 @@ impl Engine for Member {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { only_writer: true, adds_commute: true, ..self.inner().capabilities() }
+        Capabilities { adds_commute: true, ..self.inner().capabilities() }
     }
 
     fn limits(&self) -> Limits {
@@ -207,8 +205,8 @@ impl Maintenance for Member {
     }
 
     fn close(&self) -> Result<()> {
-        let left = self.leave();
-        self.inner().close().and(left)
+        self.leave();
+        self.inner().close()
     }
 
     fn checkpoint(&self, dir: &Path) -> Result<()> {

@@ -14,7 +14,7 @@ use nagi_kv::{
 };
 
 use super::{
-    NodeOptions,
+    NodeOptions, OnLost,
     fence::Mark,
     holder::Holder,
     slots::{self, Slots},
@@ -56,10 +56,21 @@ pub(super) struct Lease {
     deadline_ms: AtomicU64,
     origin: Instant,
     state: AtomicU8,
-    renewing: Mutex<()>,
+    /// The last failure to renew it.
+    renewing: Mutex<Option<Failed>>,
+    /// Failures so far: see [`Lease::check`].
+    failures: AtomicU64,
+    on_lost: OnLost,
     /// True when the thread has to end.
     stops: Mutex<bool>,
     stopped: Condvar,
+}
+
+/// Why the lease could not be renewed, for those who waited for that.
+struct Failed {
+    /// The number of the failure.
+    number: u64,
+    text: String,
 }
 
 /// What an attempt to take the lease has met.
@@ -96,6 +107,8 @@ impl Lease {
                         origin,
                         state: AtomicU8::new(HELD),
                         renewing: Mutex::default(),
+                        failures: AtomicU64::new(0),
+                        on_lost: options.on_lost.clone(),
                         stops: Mutex::default(),
                         stopped: Condvar::new(),
                     };
@@ -153,8 +166,22 @@ impl Lease {
         if self.is_current() {
             return Ok(());
         }
-        let _one = self.renewing.lock();
-        if self.is_current() { self.check_state() } else { self.renew_alone() }
+        self.renew_unless_just_failed()
+    }
+
+    /// Renews a lease that has ended. Of the threads that wait for that, one asks a cluster that does not answer, which
+    /// takes many seconds; the others get its error.
+    fn renew_unless_just_failed(&self) -> nagi_kv::Result<()> {
+        let before = self.failures.load(SeqCst);
+        let mut last = self.renewing.lock();
+        if self.is_current() {
+            return self.check_state();
+        }
+        if let Some(failed) = last.as_ref().filter(|failed| failed.number > before) {
+            self.check_state()?;
+            return Err(Error::Unreachable(failed.text.clone()));
+        }
+        self.renew_alone(&mut last)
     }
 
     /// Before a commit of a transaction with this snapshot: the lease ends behind it, or is renewed.
@@ -172,12 +199,12 @@ impl Lease {
     }
 
     pub(super) fn renew(&self) -> nagi_kv::Result<()> {
-        let _one = self.renewing.lock();
-        self.renew_alone()
+        let mut last = self.renewing.lock();
+        self.renew_alone(&mut last)
     }
 
-    /// `renewing` is locked.
-    fn renew_alone(&self) -> nagi_kv::Result<()> {
+    /// `last` is what `renewing` protects.
+    fn renew_alone(&self, last: &mut Option<Failed>) -> nagi_kv::Result<()> {
         self.check_state()?;
         // Taken before the stamp: whatever became of their commits, it was before it.
         let unknown = self.slots.unknown();
@@ -199,7 +226,10 @@ impl Lease {
                 if matches!(error, Error::TakenOver) && self.state.swap(LOST, SeqCst) == HELD {
                     log::error!(target: "STORAGE", id = 8_200_394, node = &*self.name;
                         "Another node has taken over the data: this one answers no requests any more");
+                    self.on_lost.tell();
                 }
+                let number = self.failures.fetch_add(1, SeqCst) + 1;
+                *last = Some(Failed { number, text: error.to_string() });
                 Err(error)
             }
         }
@@ -219,15 +249,18 @@ impl Lease {
     }
 
     /// The last call: another node may take over at once. Later reads and writes of this one fail.
-    pub(super) fn leave(&self) -> nagi_kv::Result<()> {
+    pub(super) fn leave(&self) {
         *self.stops.lock() = true;
         self.stopped.notify_all();
         let _one = self.renewing.lock();
-        if self.state.swap(LEFT, SeqCst) != HELD {
-            return Ok(());
+        // A lease that could not be renewed in its time has ended: a cluster that does not answer is not waited for.
+        if self.state.swap(LEFT, SeqCst) != HELD || !self.is_current() {
+            return;
         }
-        // If it fails, the lease ends by itself.
-        self.write(false).map(drop)
+        if let Err(error) = self.write(false) {
+            log::warn!(target: "STORAGE", id = 8_200_412, error:% = error;
+                "The lease of this node could not be given up: the next start waits until it ends");
+        }
     }
 
     /// Starts the thread that renews it until [`Lease::leave`].
@@ -237,7 +270,7 @@ impl Lease {
     }
 
     fn run(&self) {
-        let mut pause = Duration::from_secs(self.seconds.into()) / 3;
+        let (mut pause, mut is_late) = (Duration::from_secs(self.seconds.into()) / 3, false);
         loop {
             let mut stops = self.stops.lock();
             let until = Instant::now() + pause;
@@ -250,9 +283,14 @@ impl Lease {
             drop(stops);
             pause = Duration::from_secs(self.seconds.into()) / 3;
             match self.renew() {
+                Ok(()) if is_late => {
+                    is_late = false;
+                    log::info!(target: "STORAGE", id = 8_200_413; "The lease of this node is renewed again");
+                }
                 Ok(()) => {}
                 Err(Error::TakenOver) => return,
                 Err(error) => {
+                    is_late = true;
                     pause = Duration::from_secs(1);
                     log::warn!(target: "STORAGE", id = 8_200_393, error:% = error;
                         "The lease of this node cannot be renewed; retrying");

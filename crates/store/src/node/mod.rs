@@ -2,8 +2,9 @@
 //!
 //! An embedded engine promises that this process is the only writer (`Capabilities::only_writer`), and idents, record
 //! numbers, the catalog in memory and the gates of DDL rely on it. Over another engine, [`join`] wraps the engine so
-//! that the promise holds again: one node at a time owns the data, by a lease, and a commit of any other node is
-//! refused by the engine itself.
+//! that one node at a time owns the data, by a lease, and a commit of any other node is refused by the engine itself.
+//! What need not rely on that does not: the wrapped engine still lacks `only_writer`, so idents and record numbers are
+//! taken in blocks (decision 101).
 //!
 //! ```text
 //!   Store --> Member --> engine of the cluster
@@ -32,8 +33,8 @@
 //! # Fences
 //!
 //! Two concurrent commits that write one key are a conflict, so each takes a fence of its own, [`slots`]. The number of
-//! the fence is also that of the part of each counter to which the commit adds. Its value names the commit, so it tells
-//! afterwards if a commit without an answer took effect ([`fence`]).
+//! the fence is also that of the part of each counter to which the commit adds, and the fence remembers the part. Its
+//! value names the commit, so it tells afterwards if a commit without an answer took effect ([`fence`]).
 //!
 //! Nothing here is used over an embedded engine. See decision 098, and docs/scale-out.md for what is missing before
 //! several nodes may own the data at once.
@@ -46,7 +47,7 @@ mod lease;
 mod slots;
 mod txn;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use nagi_error::Result;
 use nagi_kv::Engine;
@@ -63,6 +64,31 @@ pub struct NodeOptions {
     pub lease_seconds: u32,
     /// If another node has the lease: wait until it has ended, or fail at once.
     pub waits: bool,
+    /// Is told when another node has taken over: this process should end.
+    pub on_lost: OnLost,
+}
+
+/// A function that is called once, on any thread, when another node has taken over. It must not use the store.
+#[derive(Clone, Default)]
+pub struct OnLost(Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl OnLost {
+    /// Calls `tell`.
+    pub fn new(tell: impl Fn() + Send + Sync + 'static) -> OnLost {
+        OnLost(Some(Arc::new(tell)))
+    }
+
+    fn tell(&self) {
+        if let Some(tell) = &self.0 {
+            tell();
+        }
+    }
+}
+
+impl fmt::Debug for OnLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnLost").field(&self.0.is_some()).finish()
+    }
 }
 
 impl Default for NodeOptions {
@@ -71,6 +97,7 @@ impl Default for NodeOptions {
             name: format!("process {}", std::process::id()),
             lease_seconds: 10,
             waits: true,
+            on_lost: OnLost::default(),
         }
     }
 }

@@ -4,10 +4,11 @@
 //! The snapshot of the first operation is what makes locks safe over an engine that finds conflicts at the commit: what
 //! is read of a locked key, also outside the transaction, was not changed between the lock and the commit.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use nagi_kv::{
     CommitStamp, Cursor, Durability, Error, Read, Result, Savepoint, Snapshot, Space, Txn,
+    overlay::add_counters,
 };
 
 use super::{
@@ -33,11 +34,19 @@ pub(super) struct NodeTxn {
     lease: Arc<Lease>,
     is_placed: bool,
     adds: Vec<Add>,
+    /// It has written counters otherwise than by additions.
+    has_deleted: bool,
 }
 
 impl NodeTxn {
     pub(super) fn new(inner: Box<dyn Txn>, lease: &Arc<Lease>) -> NodeTxn {
-        NodeTxn { inner, lease: Arc::clone(lease), is_placed: false, adds: Vec::new() }
+        NodeTxn {
+            inner,
+            lease: Arc::clone(lease),
+            is_placed: false,
+            adds: Vec::new(),
+            has_deleted: false,
+        }
     }
 
     /// Takes the snapshot, if this is the first operation.
@@ -49,12 +58,42 @@ impl NodeTxn {
         Ok(())
     }
 
+    /// Stages the additions as writes of the fence's parts. Reads those that the fence does not remember.
+    fn stage_adds(&mut self, slot: &mut Slot) -> Result<()> {
+        if self.has_deleted {
+            slot.parts.clear();
+        }
+        let is_known = |add: &&Add| !slot.parts.contains_key(&add.key);
+        let unknown: BTreeSet<&[u8]> = self.adds.iter().filter(is_known).map(|a| &*a.key).collect();
+        let parts: Vec<_> = unknown.iter().map(|key| counters::part(key, slot.number)).collect();
+        let lent: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        if !lent.is_empty() {
+            let mut found = Vec::with_capacity(lent.len());
+            self.inner.get_many(Space::Counters, &lent, &mut |_, value| {
+                found.push(value.unwrap_or_default().to_vec());
+            })?;
+            slot.parts.extend(unknown.into_iter().map(<[u8]>::to_vec).zip(found));
+        }
+        let mut changed = BTreeSet::new();
+        for add in &self.adds {
+            let deltas: Vec<u8> = add.deltas.iter().flat_map(|delta| delta.to_le_bytes()).collect();
+            add_counters(slot.parts.entry(add.key.clone()).or_default(), &deltas);
+            changed.insert(&*add.key);
+        }
+        for key in changed {
+            let part = counters::part(key, slot.number);
+            self.inner.put(Space::Counters, &part, &slot.parts[key])?;
+        }
+        Ok(())
+    }
+
     fn read_counter(&self, key: &[u8], sum: &mut Vec<u8>) -> Result<bool> {
         let own = self.adds.iter().filter(|add| add.key == key).map(|add| &*add.deltas);
         counters::read(&*self.inner, key, own, sum)
     }
 
     fn delete_counter(&mut self, key: &[u8]) -> Result<()> {
+        self.has_deleted = true;
         self.adds.retain(|add| add.key != key);
         for part in counters::parts(&*self.inner, key)? {
             self.inner.delete(Space::Counters, &part)?;
@@ -120,6 +159,11 @@ impl Txn for NodeTxn {
         self.inner.put_exclusive(space, key, value)
     }
 
+    fn put_new(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        self.place()?;
+        self.inner.put_new(space, key, value)
+    }
+
     fn put_over(&mut self, space: Space, key: &[u8], old: &[u8], new: &[u8]) -> Result<()> {
         self.place()?;
         self.inner.put_over(space, key, old, new)
@@ -147,6 +191,11 @@ impl Txn for NodeTxn {
         buf: &'a mut Vec<u8>,
     ) -> Result<Option<&'a [u8]>> {
         self.inner.get_locked(space, key, buf)
+    }
+
+    fn fetch(&mut self, space: Space, keys: &[&[u8]]) -> Result<()> {
+        self.place()?;
+        self.inner.fetch(space, keys)
     }
 
     fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) -> Result<()> {
@@ -193,23 +242,26 @@ impl Txn for NodeTxn {
         }
         let read_stamp = self.inner.read_stamp()?.0;
         self.lease.cover(read_stamp)?;
-        let slots = &self.lease.slots;
-        let slot = slots.take(read_stamp).ok_or(Error::Conflict)?;
+        let lease = Arc::clone(&self.lease);
+        let slots = &lease.slots;
+        let forgotten = self.has_deleted.then(|| slots.forget_parts());
+        let mut slot = slots.take(read_stamp).ok_or(Error::Conflict)?;
         let mark = self.lease.mark();
-        let mut staged = mark.put(&mut *self.inner, slot.number);
-        for add in &self.adds {
-            let part = counters::part(&add.key, slot.number);
-            staged = staged.and_then(|()| self.inner.add(Space::Counters, &part, &add.deltas));
-        }
-        if let Err(error) = staged {
+        let staged = mark.put(&mut *self.inner, slot.number);
+        if let Err(error) = staged.and_then(|()| self.stage_adds(&mut slot)) {
             slots.give_back(slot, None);
             return Err(error);
         }
         let done = self.inner.commit(durability);
+        if let Some(forgotten) = forgotten
+            && !matches!(done, Ok(_) | Err(Error::Conflict))
+        {
+            forgotten.last();
+        }
         match done {
             Ok(stamp) => slots.give_back(slot, Some(stamp.0)),
             Err(Error::Conflict) => slots.give_back(slot, None),
-            Err(Error::Undetermined) => return decide(&self.lease, slot, mark),
+            Err(Error::Undetermined) => return decide(&lease, slot, mark),
             Err(_) => slots.give_up(slot),
         }
         done
@@ -217,13 +269,14 @@ impl Txn for NodeTxn {
 }
 
 /// Finds out what became of a commit. One that failed is a conflict for its caller, which repeats the transaction.
-fn decide(lease: &Lease, slot: Slot, mark: Mark) -> Result<CommitStamp> {
+fn decide(lease: &Lease, mut slot: Slot, mark: Mark) -> Result<CommitStamp> {
     match mark.outcome(&*lease.engine, slot.number) {
         Ok(Outcome::Committed(stamp)) => {
             lease.slots.give_back(slot, Some(stamp.0));
             Ok(stamp)
         }
         Ok(Outcome::Failed(stamp)) => {
+            slot.parts.clear();
             lease.slots.give_back(slot, Some(stamp.0));
             Err(Error::Conflict)
         }

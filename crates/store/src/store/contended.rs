@@ -118,7 +118,7 @@ fn repeat<T>(
 
 /// A short random wait that grows with the attempts: single conflicts resolve in microseconds, but many competing
 /// transactions must be spread out. It stays below 10 ms, because there is no interrupt check during the wait.
-fn back_off(attempt: u32) {
+pub(super) fn back_off(attempt: u32) {
     match attempt {
         0..4 => thread::yield_now(),
         _ => {

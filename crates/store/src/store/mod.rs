@@ -52,6 +52,7 @@
 //! `transaction.rs` (bound handles), `ddl.rs`, `frozen.rs` and `catalog/gate.rs` (schema changes), `reader.rs`
 //! (cursors), `cache.rs` (the record cache); docs/format.md (keys), docs/transactions.md, decisions 008 and 046.
 
+mod alone;
 pub(crate) mod cache_partition;
 pub(crate) mod change_log;
 pub(crate) mod commit;
@@ -77,7 +78,7 @@ use nagi_bson::{Doc, Value, oid::Generator};
 use nagi_budget::Budget;
 use nagi_error::Result;
 use nagi_kv::sync::{Condvar, Mutex};
-use nagi_kv::{Capabilities, Compressor, Durability, Engine, Space};
+use nagi_kv::{Capabilities, Compressor, Durability, Engine, Read, Space};
 
 use crate::{
     Catalog, Collection, Namespace, NodeOptions, Reader, Snapshot, Spill, SpillFigures, WriteTxn,
@@ -92,7 +93,7 @@ use crate::{
         change_log::Feed,
         commit::{ChangeLog, Client, Stamp, Written, stamps::Stamps},
         contended::until_done,
-        ddl::DdlState,
+        ddl::Idents,
         queue::Queue,
         reader::unique_record_key,
         reclaim::Reclaimer,
@@ -164,7 +165,8 @@ pub struct Shared {
     /// For an engine that finds conflicts only at the commit.
     pub(crate) queue: Option<Queue>,
     pub(crate) catalog: ArcSwap<Catalog>,
-    pub(crate) ddl: Mutex<DdlState>,
+    /// The lock of DDL, and what only its holder uses.
+    pub(crate) ddl: Mutex<Idents>,
     pub(crate) cache: Option<Cache>,
     pub(crate) cache_partition: CachePartition,
     pub(crate) budget: Arc<Budget>,
@@ -335,7 +337,7 @@ impl Store {
 
     /// The document with this `_id` as of the newest commit, copied into `buf`. Served from the record cache, or
     /// with two gets (one in a collection clustered by `_id`). No allocation after warm-up, except to fill the
-    /// cache.
+    /// cache, and for a snapshot where stamps are an oracle's.
     pub fn find_by_id<'b>(
         &self,
         collection: &Collection,
@@ -347,9 +349,10 @@ impl Store {
         if let Some(bound) = &self.bound {
             return bound.find_by_id(collection, id, buf);
         }
-        let read = self.engine.latest();
         let (space, ident) = index.place();
         record::with_scratch(|key, value| {
+            let snapshot;
+            let mut read: &dyn Read = self.engine.latest();
             key.extend_from_slice(&ident.bytes());
             index::append_id(index, id, key);
             let id_key = &key[4..];
@@ -361,6 +364,10 @@ impl Store {
                     Ok(()) => return Ok(Some(Doc::trusted(&buf[..]))),
                     Err(permit) => fill = permit,
                 }
+            } else if !self.promises.one_order && !index.is_of_records() {
+                // Two gets of the newest commits would take two timestamps.
+                snapshot = self.engine.snapshot().map_err(engine)?;
+                read = &*snapshot;
             }
             let Some(entry) = read.get(space, key, value).map_err(engine)? else {
                 return Ok(None);

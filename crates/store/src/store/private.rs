@@ -89,6 +89,7 @@ pub(crate) fn commit_private(
         let key = collection.ident.catalog_key(CatalogKey::Collection);
         let doc = collection.to_entry()?;
         txn.txn().put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
+        store.put_next_record(txn.txn(), collection)?;
         let is_first = ddl.catalog.database(collection.namespace.database()).next().is_none();
         ddl.catalog.names.put(collection);
         let after = Some(Arc::clone(collection));

@@ -140,6 +140,10 @@ pub(crate) fn drop_ranges(
             txn.delete(Space::Counters, &ident.bytes()).map_err(engine)?;
             let key = ident.catalog_key(CatalogKey::BucketFacts);
             txn.delete(Space::Catalog, &key).map_err(engine)?;
+            if !on.capabilities().only_writer {
+                let key = ident.catalog_key(CatalogKey::NextRecord);
+                txn.delete(Space::Catalog, &key).map_err(engine)?;
+            }
         } else {
             let key = ident.catalog_key(CatalogKey::Multikey);
             txn.delete(Space::Catalog, &key).map_err(engine)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nagi_bson::Doc;
-use nagi_kv::{Faults, Faulty, Memory, Point};
+use nagi_kv::{Durability, Faults, Faulty, Memory, Point, Space, TxnOptions};
 use nagi_store::{CollMod, IndexSelector, Namespace, Rename, Store, StoreOptions, WriteOptions};
 
 use crate::support::{Fixture, error, parse};
@@ -33,6 +33,31 @@ fn the_first_insert_after_a_drop_looks_for_nothing() {
     assert!(error(insert(2)).starts_with("11000"));
     faults.disarm();
     assert_eq!(store.collection(&ns).unwrap().count(), 2);
+}
+
+/// The greatest idents are the store's own. Data with all others in use can be read and written, and dropped.
+#[test]
+fn idents_end() {
+    let engine = crate::engine();
+    let mut txn = engine.begin(TxnOptions::default()).unwrap();
+    let next = u32::MAX - 1023 - 3;
+    txn.put(Space::Catalog, &[4, 0, 0, 0, 0], &next.to_le_bytes()).unwrap();
+    txn.commit(Durability::Buffered).unwrap();
+    let store = Store::open(engine, StoreOptions::default()).unwrap();
+    let (last, ns) = (namespace("d.last"), namespace("d.c"));
+    store.create_collection(&last, Doc::EMPTY).unwrap();
+    for _ in 0..3 {
+        assert_eq!(
+            error(store.create_collection(&ns, Doc::EMPTY).map(drop)),
+            "96: all idents of collections and indexes are used up; dump the data and restore them into an empty \
+             server"
+        );
+    }
+    assert!(store.collection(&ns).is_none());
+    let (collection, doc) = (store.collection(&last).unwrap(), parse("{_id: 1}"));
+    store.write(WriteOptions::default(), &mut |txn| txn.insert(&collection, doc.as_doc())).unwrap();
+    assert_eq!(store.validate(&collection).unwrap().errors, Vec::<String>::new());
+    store.drop_collection(&last).unwrap();
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn disturb(faults: &Faults, seed: u64, done: &AtomicBool) {
 }
 
 fn open(engine: &Arc<dyn Engine>, faults: &Faults, name: usize) -> Result<Arc<Store>> {
-    let node = NodeOptions { name: format!("node {name}"), waits: false, lease_seconds: 10 };
+    let node = NodeOptions { name: format!("node {name}"), waits: false, ..NodeOptions::default() };
     let faulty = Arc::new(Faulty::new(Arc::clone(engine), faults.clone()));
     Store::open(faulty, StoreOptions { node, ..StoreOptions::default() })
 }

@@ -32,6 +32,8 @@ mod random;
 mod rename;
 #[path = "../it/rising.rs"]
 mod rising;
+mod several;
+mod shared;
 #[path = "../it/support.rs"]
 mod support;
 #[path = "../it/threads.rs"]

@@ -14,11 +14,11 @@ use nagi_bson::{Doc, Value, doc};
 use nagi_error::Result;
 use nagi_kv::{Engine, Error, Faults, Faulty, Minimal, Point, Space, TxnOptions};
 use nagi_store::{
-    CommitStamp, Durability, Lifetime, Namespace, NodeOptions, Oplog, RecordBuf, Store,
+    CommitStamp, Durability, Lifetime, Namespace, NodeOptions, OnLost, Oplog, RecordBuf, Store,
     StoreOptions, Transaction, WriteOptions, WriteTxn,
 };
 
-use crate::support::{Fixture, error, pass};
+use crate::support::{Fixture, error, parse, pass};
 
 fn options(name: &str) -> StoreOptions {
     let node = NodeOptions { name: name.to_owned(), waits: false, ..NodeOptions::default() };
@@ -81,7 +81,7 @@ fn a_second_node_is_refused_while_the_first_lives_and_let_in_after_it_has_left()
 fn a_node_that_waits_is_refused_when_it_sees_that_the_other_one_lives() {
     let engine: Arc<dyn Engine> = Arc::new(Minimal::new());
     let waits = |seconds| StoreOptions {
-        node: NodeOptions { name: "n".into(), lease_seconds: seconds, waits: true },
+        node: NodeOptions { name: "n".into(), lease_seconds: seconds, ..NodeOptions::default() },
         ..StoreOptions::default()
     };
     let first = Store::open(Arc::clone(&engine), waits(3)).unwrap();
@@ -113,6 +113,36 @@ fn a_node_that_waits_gets_in_when_the_lease_of_one_that_was_killed_ends() {
     assert_eq!(ids(&second, &name), [1]);
     assert_eq!(second.collection(&name).unwrap().count(), 1);
     put(&second, &name, 2).unwrap();
+}
+
+/// The process is told once that another node has taken over; never that it has left in good order.
+#[test]
+fn a_node_is_told_of_a_takeover() {
+    let engine: Arc<dyn Engine> = Arc::new(Minimal::new());
+    let told = Arc::new(AtomicI64::new(0));
+    let node = |name: &str| {
+        let told = Arc::clone(&told);
+        let on_lost = OnLost::new(move || {
+            told.fetch_add(1, SeqCst);
+        });
+        let mut options = options(name);
+        options.node.on_lost = on_lost;
+        Store::open(Arc::clone(&engine), options).unwrap()
+    };
+    let first = node("one");
+    first.close().unwrap();
+    let second = node("two");
+    pass(&*engine, 20);
+    let third = node("three");
+    assert_eq!(told.load(SeqCst), 0, "it has not asked yet");
+    let name = Namespace::parse("d.c").unwrap();
+    for _ in 0..2 {
+        assert_eq!(error(put(&second, &name, 1)).split(':').next(), Some("91"));
+    }
+    assert_eq!(told.load(SeqCst), 1);
+    put(&third, &name, 1).unwrap();
+    drop((first, second, third));
+    assert_eq!(told.load(SeqCst), 1);
 }
 
 /// Each write of a node is either seen by the node that takes over, or refused.
@@ -329,6 +359,12 @@ fn commits_without_an_answer_are_decided() {
             (i64::from(id) + 1, id as usize + 1)
         );
     }
+    // The stored counters are those, too.
+    drop((collection, store));
+    let store = Store::open(engine, options("n")).unwrap();
+    let collection = store.collection(&name).unwrap();
+    assert_eq!(collection.count(), 3);
+    assert_eq!(store.validate(&collection).unwrap().errors, Vec::<String>::new());
 }
 
 /// If that cannot be found out, the error says so, the count is read again, and the fence is not used before the next
@@ -339,7 +375,9 @@ fn commits_with_unknown_outcome_are_counted() {
     let engine: Arc<dyn Engine> = Arc::new(Faulty::new(Arc::new(Minimal::new()), faults.clone()));
     let store = Store::open(Arc::clone(&engine), options("n")).unwrap();
     let name = Namespace::parse("d.c").unwrap();
-    let collection = store.create_collection(&name, Doc::EMPTY).unwrap();
+    // Clustered: its inserts take no blocks of record numbers, whose transactions would fail in their place.
+    let options = parse("{clusteredIndex: {key: {_id: 1}, unique: true, name: 'i'}}");
+    let collection = store.create_collection(&name, options.as_doc()).unwrap();
     let unknown = |point, id| {
         faults.arm(point, 0, 1, || Error::Undetermined);
         // The transaction begins, the snapshot afterwards is not to be had.
@@ -363,6 +401,31 @@ fn commits_with_unknown_outcome_are_counted() {
     assert_eq!(collection.count(), 2 + 6);
 }
 
+/// A block of record numbers whose transaction has no answer is lost; the insert does not learn of it.
+#[test]
+fn a_block_with_unknown_outcome_is_lost() {
+    let faults = Faults::default();
+    let engine: Arc<dyn Engine> = Arc::new(Faulty::new(Arc::new(Minimal::new()), faults.clone()));
+    let store = Store::open(engine, options("n")).unwrap();
+    let name = Namespace::parse("d.c").unwrap();
+    let collection = store.create_collection(&name, Doc::EMPTY).unwrap();
+    let insert = || {
+        let doc = doc! { "x": 1 };
+        let insert = &mut |txn: &mut WriteTxn<'_>| txn.insert(&collection, doc.as_doc());
+        let written = store.write(WriteOptions::default(), insert).unwrap();
+        written.value.key().number().unwrap()
+    };
+    // The second commit has no effect.
+    for (point, next) in [(Point::Committed, 65 + 64), (Point::Commit, 129 + 64)] {
+        while insert() % 64 != 0 {}
+        faults.arm(point, 0, 1, || Error::Undetermined);
+        // The transactions of the insert and of the block begin, the snapshot that decides is not to be had.
+        faults.arm(Point::Begin, 2, 1, || Error::other("unreachable"));
+        assert_eq!(insert(), next, "{point:?}");
+    }
+    assert_eq!(collection.count(), 64 + 64 + 1);
+}
+
 /// While the engine cannot be reached, a node whose lease has ended answers nothing; afterwards it goes on.
 #[test]
 fn a_lease_that_cannot_be_renewed_stops_commits_until_it_can() {
@@ -372,8 +435,8 @@ fn a_lease_that_cannot_be_renewed_stops_commits_until_it_can() {
     let name = Namespace::parse("d.c").unwrap();
     put(&store, &name, 1).unwrap();
     pass(&*engine, 20);
-    faults.arm(Point::Commit, 0, 1, || Error::other("unreachable"));
-    assert_eq!(error(put(&store, &name, 2)), "1: Storage engine error: unreachable");
+    faults.arm(Point::Commit, 0, 1, || Error::Unreachable("a commit failed: no answer".into()));
+    assert_eq!(error(put(&store, &name, 2)), "6: a commit failed: no answer");
     put(&store, &name, 3).unwrap();
     assert_eq!(ids(&store, &name), [1, 3]);
 }

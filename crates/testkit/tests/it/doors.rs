@@ -17,6 +17,7 @@ const DOORS: &[Door] = &[
         // (`stamps.rs`).
         call: "engine.begin(",
         files: &[
+            "store/alone.rs",
             "store/ddl/mod.rs",
             "store/commit/stamps.rs",
             "store/transaction.rs",

@@ -40,7 +40,20 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("encryption", &[]),
     ("error", &["bson"]),
     ("ftdc", &["bson"]),
-    ("host", &["budget", "encryption", "kv", "kv-disk", "kv-lmdb", "kv-rocks", "proc", "store"]),
+    (
+        "host",
+        &[
+            "budget",
+            "encryption",
+            "kv",
+            "kv-disk",
+            "kv-lmdb",
+            "kv-rocks",
+            "kv-tikv",
+            "proc",
+            "store",
+        ],
+    ),
     ("http", &[]),
     ("js", &["bson", "budget", "error", "lang"]),
     ("kv", &["percore"]),
@@ -102,8 +115,9 @@ const BANNED: &[&str] = &[
 const EXCEPTIONS: &[(&str, &str)] =
     &[("app", "tokio"), ("console", "tokio"), ("embedded", "serde"), ("kv-tikv", "tokio")];
 
-/// The crates with cargo features. The library has one for the types of applications.
-const WITH_FEATURES: &[&str] = &["app", "embedded", "percore"];
+/// The crates with cargo features. The library has one for the types of applications; `host` has one for the engine
+/// over TiKV, which the library does without (decision 097).
+const WITH_FEATURES: &[&str] = &["app", "embedded", "host", "percore"];
 
 /// The package of the library has the name by which applications know it.
 const LIBRARY: &str = "nagi";

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::core::command::prelude::*;
+use crate::metrics::locks::LockMode;
 
 /// How long `fsync` waits for the lock by default.
 const WAIT_MS: i64 = 90_000;
@@ -58,7 +59,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         false => cx.check(),
     };
     // Writes are stopped before the engine holds its files, so that the log contains the newest writes.
-    cx.op.set_waiting_for_lock(Some(crate::clock::now()));
+    cx.op.set_waiting_for_lock(Some((LockMode::Exclusive, crate::clock::now())));
     let locked = cx.server.upkeep.fsync.lock(&mut watch);
     cx.op.set_waiting_for_lock(None);
     let count = locked?;

@@ -11,6 +11,7 @@ use crate::core::command::prelude::*;
 use crate::core::cursors::{CursorFacts, OpenCursor};
 use crate::core::server::Server;
 use crate::core::txn_number::OpenView;
+use crate::metrics::locks::LockUse;
 use crate::observe::filtering;
 use crate::op::{Op, OpView};
 use crate::request::is_generic;
@@ -332,16 +333,18 @@ fn write_running(op: &Op, running: &Running<'_>, w: &mut DocWriter<'_>) {
 fn write_waits(view: &OpView, w: &mut DocWriter<'_>) {
     w.put("numYields", i32::try_from(view.yields).unwrap_or(i32::MAX));
     w.put("killPending", view.kill_pending);
-    w.doc("locks", |w| {
-        if !view.waiting_for_lock {
-            view.locks.write_held(w);
-        }
+    w.doc("locks", |w| match view.awaited_lock {
+        Some((mode, _)) => LockUse::write_awaited(mode, w),
+        None => view.locks.write_held(w),
     });
-    w.put("waitingForLock", view.waiting_for_lock);
+    w.put("waitingForLock", view.awaited_lock.is_some());
     if view.waiting_for_transaction {
         w.put("waitingForTransaction", true);
     }
-    w.doc("lockStats", |w| view.locks.write(w));
+    w.doc("lockStats", |w| match view.awaited_lock {
+        Some((mode, micros)) => view.locks.write_awaiting(mode, micros, w),
+        None => view.locks.write(w),
+    });
     w.put("waitingForFlowControl", false);
     w.doc("flowControlStats", |_| ());
     match view.queued_micros {

@@ -156,7 +156,7 @@ pub(super) fn write_server_status(
             }
             "ldapConnPool" | "ldapOperations" => server.auth.directory.directory().is_none(),
             // Tools take this section as the sign of an engine with a cache.
-            "wiredTiger" => server.config.storage_engine == "mmapv1",
+            "wiredTiger" => ["mmapv1", "tikv"].contains(&server.config.storage_engine.as_str()),
             "sharedWrites" => nagi_percore::shared_writes().is_empty(),
             "backgroundFlushing" => server.config.storage_engine != "mmapv1",
             _ => false,

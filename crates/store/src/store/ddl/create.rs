@@ -162,7 +162,7 @@ pub(crate) fn made(
         let index = Index::new_empty(spec, ddl.ident()?, Multikey::new(1))?;
         indexes.push(Arc::new(index.of_records(layout, (space, ident))));
     }
-    let mut state = CollectionState::of_nothing();
+    let mut state = CollectionState::of_nothing(&ddl.store.promises);
     if options.timeseries.is_some() && namespace.is_buckets() {
         state.bucket_facts = StoredFacts::of_nothing(ident, &mut *ddl.txn)?;
     }

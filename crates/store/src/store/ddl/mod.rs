@@ -13,6 +13,7 @@
 
 mod create;
 mod drop;
+mod idents;
 mod shown_logs;
 
 use std::sync::Arc;
@@ -39,16 +40,12 @@ use crate::{
 
 pub(crate) use create::{check_case, create, made, same_options};
 pub(crate) use drop::{find_by_key, refuse_view};
-
-/// State that only the holder of the DDL lock uses.
-pub(crate) struct DdlState {
-    pub(crate) next_ident: u32,
-}
+pub(crate) use idents::Idents;
 
 /// A DDL statement in progress: catalog keys are staged here, then committed and published.
 pub(crate) struct Ddl<'s> {
     pub(crate) store: &'s Store,
-    state: MutexGuard<'s, DdlState>,
+    state: MutexGuard<'s, Idents>,
     txn: Box<dyn Txn>,
     pub(crate) catalog: Catalog,
     /// Old versions that are no longer current after publication.
@@ -79,12 +76,7 @@ impl<'s> Ddl<'s> {
     }
 
     pub(crate) fn ident(&mut self) -> Result<Ident> {
-        let ident = Ident(self.state.next_ident);
-        self.state.next_ident += 1;
-        let key = Ident(0).catalog_key(CatalogKey::NextIdent);
-        let next = self.state.next_ident.to_le_bytes();
-        self.txn.put(Space::Catalog, &key, &next).map_err(engine)?;
-        Ok(ident)
+        self.state.next(self.store, &mut *self.txn)
     }
 
     /// Stores a new collection, or a new version of one.
@@ -120,6 +112,7 @@ impl<'s> Ddl<'s> {
         let key = collection.ident.catalog_key(CatalogKey::Collection);
         let doc = collection.to_entry()?;
         self.txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
+        self.store.put_next_record(&mut *self.txn, &collection)?;
         let collection = Collection::new(collection);
         let is_first = self.noted.is_some() && self.is_first(&collection.namespace);
         let older = self.catalog.names.put(&collection);
@@ -195,7 +188,7 @@ impl<'s> Ddl<'s> {
         Ok(())
     }
 
-    /// Commits only the allocated idents, so that they are not reused.
+    /// Commits only the allocated idents, so that they are not reused; nothing if they are of a block.
     pub(crate) fn keep_idents(self) -> Result<()> {
         self.store.commit(self.txn, Durability::Buffered).map(drop)
     }

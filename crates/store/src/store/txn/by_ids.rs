@@ -11,7 +11,7 @@ use nagi_error::Result;
 
 use super::WriteTxn;
 use crate::{
-    Collection, Index, RecordBuf, RecordId, RecordKey, engine_error::engine, index,
+    Collection, Index, Reader, RecordBuf, RecordId, RecordKey, engine_error::engine, index,
     store::reader::unique_record_key,
 };
 
@@ -77,15 +77,28 @@ impl WriteTxn<'_> {
         }
         let (positions, records): (Vec<usize>, Vec<RecordId>) = found.into_iter().unzip();
         let (mut buf, mut gone) = (RecordBuf::default(), false);
-        let newest = self.store.latest();
-        newest.records(&collection, &records, &mut buf, &mut |at, doc| match doc {
-            Some(doc) => visit(positions[at], &records[at], doc),
-            None => gone = true,
-        })?;
+        self.locked_reader().records(
+            &collection,
+            &records,
+            &mut buf,
+            &mut |at, doc| match doc {
+                Some(doc) => visit(positions[at], &records[at], doc),
+                None => gone = true,
+            },
+        )?;
         // Its index entry was read before it was locked: there may be a new document with this id.
         match gone && !index.is_of_records() {
             true => Err(engine(nagi_kv::Error::Conflict)),
             false => Ok(keys.order.len()),
+        }
+    }
+
+    /// Reads what this transaction has locked: the newest commits. Where conflicts are found by the commit, its
+    /// snapshot is as good, and needs no further timestamps.
+    fn locked_reader(&self) -> Reader<'_> {
+        match self.store.promises.conflicts_at_once {
+            true => self.store.latest(),
+            false => self.reader(),
         }
     }
 
@@ -99,8 +112,7 @@ impl WriteTxn<'_> {
         let lent: Vec<&[u8]> = order.iter().map(|at| keys.get(*at)).collect();
         let (mut found, mut result) = (Vec::with_capacity(lent.len()), Ok(()));
         let (space, _) = index.place();
-        let newest = self.store.engine.latest();
-        let read = newest.get_many(space, &lent, &mut |at, entry| match entry
+        let read = self.locked_reader().read.get_many(space, &lent, &mut |at, entry| match entry
             .map(|entry| unique_record_key(index.layout, entry))
             .transpose()
         {

@@ -9,14 +9,16 @@
 //! added once, at commit. Buffers belong to the thread and are reused: an insert allocates only what the engine
 //! allocates.
 //!
-//! `touch.rs`: collections entered; `records.rs`, `keys.rs`: documents and index keys; `commit.rs`; `suspended.rs`:
-//! between two statements; `scratch.rs`: the buffers.
+//! `touch.rs`: collections entered; `records.rs`, `numbers.rs`, `keys.rs`: documents and index keys; `announced.rs`:
+//! keys that are read in advance; `commit.rs`; `suspended.rs`: between two statements; `scratch.rs`: the buffers.
 
+mod announced;
 mod bucket;
 mod by_ids;
 pub(crate) mod capped;
 mod commit;
 mod keys;
+mod numbers;
 mod records;
 mod scratch;
 mod suspended;

@@ -1,9 +1,6 @@
 //! Documents: inserted, modified, deleted.
 
-use std::sync::{
-    Arc,
-    atomic::Ordering::{AcqRel, Acquire},
-};
+use std::sync::Arc;
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
@@ -30,10 +27,10 @@ enum Changed<'d> {
     Deleted(Doc<'d>),
 }
 
-/// How a key is put; see [`Txn::put_exclusive`] and [`Txn::put_over`].
+/// How a key is put; see [`Txn::put_new`] and [`Txn::put_over`].
 #[derive(Clone, Copy)]
 enum Put<'d> {
-    Exclusive,
+    New,
     /// It replaces the record of this document.
     Over(Doc<'d>),
 }
@@ -71,8 +68,8 @@ impl WriteTxn<'_> {
                 RecordId::Id(self.next_record_number(&collection)?)
             }
         };
-        // The number is new, or the key is locked.
-        self.put_record(&collection, id.key(), doc, Put::Exclusive)?;
+        // The number is new, or the key is locked and was looked up.
+        self.put_record(&collection, id.key(), doc, Put::New)?;
         self.note_facts(&collection, doc)?;
         for index in collection.written_indexes() {
             self.insert_keys(&collection, index, id.key(), doc)?;
@@ -96,7 +93,7 @@ impl WriteTxn<'_> {
         record::encode(doc, || self.store.packing(collection), &mut value);
         let key = id.stored(collection.ident);
         let done = match put {
-            Put::Exclusive => self.txn().put_exclusive(collection.space, &key, &value),
+            Put::New => self.txn().put_new(collection.space, &key, &value),
             // Its stored form is known, and a small change of the document is one of the record.
             Put::Over(old) if !record::may_be_packed(old) && !record::is_packed(&value) => {
                 let mut before = std::mem::take(&mut self.scratch.before);
@@ -129,21 +126,6 @@ impl WriteTxn<'_> {
     /// The record on which this transaction had a conflict, or may have one at its commit.
     pub(crate) fn contended(&self) -> Option<Contended> {
         self.contended.clone()
-    }
-
-    fn next_record_number(&mut self, collection: &Collection) -> Result<i64> {
-        let state = &collection.state;
-        if state.next_record.load(Acquire) == 0 {
-            let _one = state.next_record_lock.lock();
-            if state.next_record.load(Acquire) == 0 {
-                let mut last = self.store.latest().scan(collection, false)?;
-                let found = last.advance()?.then(|| last.id().number()).flatten();
-                let next = found.map_or(1, |number| number + 1);
-                state.next_record.store(next, std::sync::atomic::Ordering::Release);
-            }
-        }
-        nagi_percore::note_shared("record ids", 1, 1);
-        Ok(state.next_record.fetch_add(1, AcqRel))
     }
 
     /// Modifies the record `id`, whose content as read by this transaction is `old`. The `_id` must not change (66).

@@ -1,0 +1,199 @@
+//! The open connections, and which of them gives its place to a further client.
+//!
+//! A browser keeps connections for its next requests, and a client may send nothing, or a part of a request. Such a
+//! connection is closed when its place is needed, the oldest one of the address that has the most: so clients that are
+//! silent, however many, keep out no other, and those of one address do not push out those of another.
+
+use std::cmp::Reverse;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustix::net::{Shutdown, shutdown};
+
+/// The part of an IPv6 address that a network has as a whole.
+const NETWORK: u128 = !0 << 64;
+
+/// The open connections.
+pub(crate) struct Visitors {
+    max: usize,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    /// Counts connections and ends of requests, for their order.
+    turn: u64,
+    all: Vec<Guest>,
+}
+
+struct Guest {
+    id: u64,
+    source: IpAddr,
+    socket: Arc<OwnedFd>,
+    /// Requests that have arrived as a whole, and whose replies are not sent.
+    requests: usize,
+    /// The turn of its beginning, or of the end of its last request.
+    since: u64,
+}
+
+/// An open connection, until it is dropped.
+pub(crate) struct Visit {
+    visitors: Arc<Visitors>,
+    id: u64,
+    socket: Arc<OwnedFd>,
+}
+
+/// A request that is being answered, until it is dropped: the connection keeps its place.
+pub(crate) struct Serving(Arc<Visit>);
+
+impl Visitors {
+    pub(crate) fn new(max: usize) -> Arc<Visitors> {
+        Arc::new(Visitors { max, open: Mutex::default() })
+    }
+
+    /// Adds a connection; the one that gives it its place is shut down. `None` if all are being answered.
+    pub(crate) fn enter(self: &Arc<Visitors>, address: IpAddr, socket: OwnedFd) -> Option<Visit> {
+        let socket = Arc::new(socket);
+        let mut open = self.open.lock();
+        if open.all.len() >= self.max {
+            let place = open.dispensable()?;
+            let gone = open.all.swap_remove(place);
+            // Whoever serves it reads the end of the stream.
+            let _ = shutdown(&gone.socket, Shutdown::Both);
+        }
+        open.turn += 1;
+        let id = open.turn;
+        let source = source(address);
+        open.all.push(Guest { id, source, socket: socket.clone(), requests: 0, since: id });
+        Some(Visit { visitors: self.clone(), id, socket })
+    }
+}
+
+impl Open {
+    fn guest(&mut self, id: u64) -> Option<&mut Guest> {
+        self.all.iter_mut().find(|guest| guest.id == id)
+    }
+
+    /// The connection whose place may be taken. With equally many, one of another machine.
+    fn dispensable(&self) -> Option<usize> {
+        let count = |guest: &Guest| self.all.iter().filter(|g| g.source == guest.source).count();
+        let silent = self.all.iter().enumerate().filter(|(_, guest)| guest.requests == 0);
+        let (place, _) = silent.max_by_key(|(_, guest)| {
+            (count(guest), !guest.source.is_loopback(), Reverse(guest.since))
+        })?;
+        Some(place)
+    }
+}
+
+/// The address that connections are counted by: an IPv6 client may use all addresses of its network.
+fn source(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) if !v6.is_loopback() => {
+            IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & NETWORK))
+        }
+        other => other,
+    }
+}
+
+impl Visit {
+    pub(crate) fn socket(&self) -> &Arc<OwnedFd> {
+        &self.socket
+    }
+
+    /// A request has arrived as a whole.
+    pub(crate) fn serve(self: &Arc<Visit>) -> Serving {
+        if let Some(guest) = self.visitors.open.lock().guest(self.id) {
+            guest.requests += 1;
+        }
+        Serving(self.clone())
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.visitors.open.lock().all.retain(|guest| guest.id != self.id);
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let mut open = self.0.visitors.open.lock();
+        open.turn += 1;
+        let turn = open.turn;
+        if let Some(guest) = open.guest(self.0.id) {
+            guest.requests -= 1;
+            guest.since = turn;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    struct Client {
+        far: UnixStream,
+        visit: Arc<Visit>,
+    }
+
+    fn try_enter(visitors: &Arc<Visitors>, address: &str) -> Option<Client> {
+        let (near, far) = UnixStream::pair().unwrap();
+        far.set_nonblocking(true).unwrap();
+        let visit = visitors.enter(address.parse().unwrap(), near.into())?;
+        Some(Client { far, visit: Arc::new(visit) })
+    }
+
+    fn enter(visitors: &Arc<Visitors>, address: &str) -> Client {
+        try_enter(visitors, address).unwrap()
+    }
+
+    impl Client {
+        fn is_open(&mut self) -> bool {
+            self.far.read(&mut [0; 1]).is_err()
+        }
+    }
+
+    #[test]
+    fn the_oldest_silent_connection_gives_its_place() {
+        let visitors = Visitors::new(3);
+        let mut all: Vec<_> = (0..3).map(|_| enter(&visitors, "10.0.0.1")).collect();
+        let first = all[0].visit.serve();
+        let mut fourth = enter(&visitors, "10.0.0.1");
+        assert!(all[0].is_open() && !all[1].is_open() && all[2].is_open() && fourth.is_open());
+        // Its request is over: it is the youngest now.
+        drop(first);
+        let fifth = enter(&visitors, "10.0.0.1");
+        assert!(all[0].is_open() && !all[2].is_open() && fourth.is_open());
+        let serving = [&all[0], &fourth, &fifth].map(|client| client.visit.serve());
+        assert!(try_enter(&visitors, "10.0.0.1").is_none());
+        // The end of a connection that has lost its place does not take another's.
+        all.truncate(1);
+        assert!(try_enter(&visitors, "10.0.0.1").is_none());
+        drop(serving);
+        drop(all);
+        assert!(try_enter(&visitors, "10.0.0.1").is_some() && fourth.is_open());
+    }
+
+    #[test]
+    fn many_of_one_address_do_not_push_out_others() {
+        let visitors = Visitors::new(4);
+        let mut operator = enter(&visitors, "127.0.0.1");
+        let mut other = enter(&visitors, "10.0.0.7");
+        let mut last = None;
+        for host in 0..20 {
+            last = Some(enter(&visitors, &format!("2001:db8::{host:x}")));
+        }
+        assert!(operator.is_open() && other.is_open() && last.unwrap().is_open());
+        // All have as many: one of another machine leaves, though it is younger.
+        let visitors = Visitors::new(2);
+        let mut operator = enter(&visitors, "::1");
+        let mut other = enter(&visitors, "10.0.0.7");
+        let mut third = enter(&visitors, "::ffff:10.0.0.8");
+        assert!(operator.is_open() && !other.is_open() && third.is_open());
+    }
+}

@@ -1,0 +1,469 @@
+"""The server over TiKV: tikv.py NAGI FOLDER PORT. Prints each failure and a count.
+
+A placement driver and a store (tests/tikv), and one or two servers over them. Tested: what a driver sees of a server
+without an oplog, the suites of pymongo that need no restart, options, refused starts, kills and orderly restarts of the
+server, a second server, a takeover, and writers while the store and the placement driver are killed.
+"""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+
+import pymongo
+from bson import Binary, Int64, ObjectId
+from pymongo.errors import AutoReconnect, DuplicateKeyError, OperationFailure, PyMongoError
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "common"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "tikv"))
+from checks import Running, check, equal, fails, finish, section, wait_until  # noqa: E402
+from cluster import Cluster  # noqa: E402
+
+NAGI, FOLDER, PORT = sys.argv[1], sys.argv[2], int(sys.argv[3])
+CLUSTER = 5  # the exit status for a cluster that does not answer, or that belongs to another node
+# What a request may be told while a part of the cluster is away: not reachable, and an unknown outcome.
+PASSING = {6, 11602}
+# Of crud.py: without 5,000 updates by _id in one message, which are 20,000 round trips, more than its time-out allows.
+PARTS = "handshake insert_find updates errors cursors types indexes texts collations geometry windows aggregation admin " \
+    "concurrency compression files"
+
+
+class Node:
+    """A server over a prefix of the cluster, and a client of it."""
+
+    started = []
+
+    def __init__(self, name, address, number=0, *flags):
+        self.folder = os.path.join(FOLDER, name)
+        self.log_path = self.folder + ".log"
+        os.makedirs(self.folder, exist_ok=True)
+        self.port = PORT + number
+        self.begun = time.monotonic()
+        self.process = subprocess.Popen(
+            [NAGI, "serve", "--dbpath", self.folder, "--port", str(self.port), "--bind_ip", "127.0.0.1", "--logpath",
+             self.log_path, "--logappend", "--noconsole", "--storageEngine", "tikv", "--storageUri", address,
+             *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.client = None
+        Node.started.append(self)
+
+    def ready(self):
+        """Waits until it answers; the seconds since its start."""
+        self.client = pymongo.MongoClient("127.0.0.1", self.port, serverSelectionTimeoutMS=40000)
+        self.client.admin.command("ping")
+        return time.monotonic() - self.begun
+
+    def stop(self, how=signal.SIGTERM, seconds=60):
+        """Its exit status."""
+        if self.client:
+            self.client.close()
+        self.process.send_signal(how)
+        return self.ended(seconds)
+
+    def ended(self, seconds=60):
+        return self.process.wait(seconds)
+
+    def log(self, number):
+        """The attributes of the lines of the log with an id."""
+        with open(self.log_path, encoding="utf-8") as log:
+            lines = (json.loads(line) for line in log if '"id":%d,' % number in line)
+            return [line.get("attr", {}) for line in lines]
+
+    def refusal(self):
+        """The exit status of a start that is refused, and the error of its log."""
+        status = self.ended()
+        errors = self.log(28595) + self.log(20557)
+        return status, errors[-1]["error"] if errors else ""
+
+
+def valid(database):
+    report = database.command("validate", "c", full=True)
+    check("valid", report["valid"], report)
+
+
+def run(*arguments, seconds=60):
+    done = subprocess.run([NAGI, *arguments], capture_output=True, text=True, timeout=seconds)
+    return done.returncode, done.stdout + done.stderr
+
+
+def options(address):
+    """What is refused before anything is opened."""
+    serve = ["serve", "--dbpath", FOLDER, "--port", str(PORT)]
+    for flags, text in (
+            (["--storageEngine", "tikv"], "needs the address of the cluster: storage.uri"),
+            (["--storageUri", address], "is for the storage engine tikv"),
+            (["--storageEngine", "tikv", "--storageUri", "pd:2379"], "an address of TiKV begins with tikv://"),
+            (["--storageEngine", "tikv", "--storageUri", address, "--replSet", "rs"], "it keeps no oplog yet"),
+            (["--storageEngine", "tikv", "--storageUri", address, "--repair"], "--repair is not for")):
+        status, said = run(*serve, *flags)
+        check("options " + " ".join(flags), status == 2 and text in said, (status, said))
+
+
+def seen(node):
+    """What monitoring and drivers see of a server without an oplog."""
+    client, admin = node.client, node.client.admin
+    status = admin.command("serverStatus")
+    engine = status["storageEngine"]
+    equal("name of the engine", (engine["name"], engine["persistent"]), ("tikv", True))
+    check("counters of the engine", status["nagi"]["storage"]["commits"] > 0 and "retries_region" in status["nagi"]["storage"],
+          status["nagi"]["storage"])
+    check("no cache of WiredTiger", "wiredTiger" not in status)
+    equal("engines of buildInfo", admin.command("buildInfo")["storageEngines"], ["tikv"])
+    hello = admin.command("hello")
+    check("a standalone", hello["isWritablePrimary"] and "setName" not in hello and "msg" not in hello, hello)
+    equal("its options", admin.command("getCmdLineOpts")["parsed"]["storage"]["engine"], "tikv")
+    fails("replSetGetStatus", 76, lambda: admin.command("replSetGetStatus"))
+    fails("replSetInitiate", 76, lambda: admin.command("replSetInitiate", {}))
+    fails("a change stream", 40573, lambda: client.seen.c.watch())
+    with client.start_session() as session:
+        def transaction():
+            with session.start_transaction():
+                client.seen.c.insert_one({}, session=session)
+        fails("a transaction of a client", 20, transaction)
+    fails("a retryable write", 20, lambda: client.seen.command(
+        {"insert": "c", "documents": [{}], "lsid": {"id": Binary.from_uuid(uuid.uuid4())}, "txnNumber": Int64(1)}))
+    status, said = run("backup", "--uri", "mongodb://127.0.0.1:%d" % node.port, "--out", os.path.join(FOLDER, "backup"))
+    check("nagi backup", status != 0 and "the data are in TiKV, which has backups of its own" in said, (status, said))
+    status, said = run("doctor", "--dbpath", node.folder)
+    check("nagi doctor", status in (0, 1, 3) and "panic" not in said, (status, said))
+    client.seen.c.insert_one({"_id": 1})
+    valid(client.seen)
+    for command in ({"fsync": 1}, {"collStats": "c"}, {"dbStats": 1}, {"compact": "c", "force": True}, {"top": 1},
+                    {"currentOp": 1}, {"lockInfo": 1}):
+        database = client.seen if next(iter(command)) in ("collStats", "dbStats", "compact") else admin
+        equal("command %s" % command, database.command(command)["ok"], 1)
+    client.drop_database("seen")
+
+
+def suites(node):
+    """Programs of tests/drivers/pymongo that run against any server."""
+    for name in ("crud", "answers"):
+        begun = time.monotonic()
+        uri = "mongodb://127.0.0.1:%d" % node.port
+        done = subprocess.run([sys.executable, os.path.join(HERE, "..", "pymongo", name + ".py"), uri], capture_output=True,
+                              text=True, timeout=300, env={**os.environ, "ONLY": PARTS})
+        check(name, done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:])
+        print("%s: %.1f s" % (name, time.monotonic() - begun), flush=True)
+
+
+def indexes(node):
+    """Unique and multikey indexes, cursors that go on, and collections that are dropped and made again."""
+    db = node.client.made
+    for round_ in range(2):
+        c = db.c
+        c.create_index("u", unique=True)
+        c.insert_many({"_id": n, "u": n, "tags": [n % 7, n % 11], "pad": "x" * 200} for n in range(3000))
+        c.create_index("tags")
+        fails("a duplicate", 11000, lambda: c.insert_one({"u": 5}), DuplicateKeyError)
+        fails("a duplicate by an update", 11000, lambda: c.update_one({"_id": 4}, {"$set": {"u": 5}}), DuplicateKeyError)
+        equal("by the multikey index", c.count_documents({"tags": 3}, hint="tags_1"),
+              sum(3 in (n % 7, n % 11) for n in range(3000)))
+        equal("a cursor goes on", [d["_id"] for d in c.find({}, {"_id": 1}, batch_size=100).sort("u", -1)],
+              list(range(2999, -1, -1)))
+        totals = {d["_id"]: d["n"] for d in c.aggregate([{"$unwind": "$tags"}, {"$group": {"_id": "$tags", "n": {"$sum": 1}}}])}
+        equal("a group", sum(totals.values()), 6000)
+        found = next(db.c.aggregate([{"$match": {"_id": {"$lt": 50}}}, {"$lookup": {
+            "from": "c", "localField": "u", "foreignField": "u", "as": "same"}}, {"$group": {
+                "_id": None, "n": {"$sum": {"$size": "$same"}}}}]))
+        equal("a lookup", found["n"], 50)
+        valid(db)
+        equal("counted", c.estimated_document_count(), 3000)
+        c.drop()
+        equal("dropped, round %d" % round_, list(db.list_collection_names()), [])
+
+
+def long_keys(node):
+    """Index keys that are longer than TiKV's are refused as MongoDB refused them before 4.2; the data stay as they were."""
+    c = node.client.long.c
+    c.create_index("a")
+    fits, long = "x" * 5000, "x" * 7000
+    c.insert_one({"_id": 1, "a": fits, "b": fits})
+    equal("a key that fits", c.count_documents({"a": fits}, hint="a_1"), 1)
+    error = fails("an index key", 17280, lambda: c.insert_one({"_id": 2, "a": long}))
+    check("its text", "key too large to index" in str(error), error)
+    fails("by an update", 17280, lambda: c.update_one({"_id": 1}, {"$set": {"a": long}}))
+    fails("an _id", 17280, lambda: c.insert_one({"_id": long}))
+    c.update_one({"_id": 1}, {"$set": {"b": long}})
+    fails("an index on what is there", 17280, lambda: c.create_index("b"))
+    equal("nothing was changed", ([d["_id"] for d in c.find()], c.find_one()["a"], list(c.index_information())),
+          ([1], fits, ["_id_", "a_1"]))
+    for query in ({"a": long}, {"_id": long}, {"a": {"$gt": long}}):
+        equal("a look-up", c.count_documents(query), 0)
+    valid(node.client.long)
+
+
+def contended(node):
+    """Clients that write the same documents: every acknowledged change is there once."""
+    db = node.client.contended
+    db.c.insert_many({"_id": n, "n": 0} for n in range(4))
+    db.c.create_index("k", unique=True, sparse=True)
+
+    def work(number):
+        mine = 0
+        for n in range(40):
+            db.c.update_one({"_id": n % 4}, {"$inc": {"n": 1}})
+            try:
+                db.c.insert_one({"k": n, "by": number})
+                mine += 1
+            except DuplicateKeyError:
+                pass
+        return mine
+
+    workers = [Running(lambda number=number: work(number)) for number in range(6)]
+    results = [worker.code() for worker in workers]
+    check("no error", all(isinstance(result, int) for result in results), results)
+    equal("increments", sum(d["n"] for d in db.c.find({"_id": {"$lt": 4}})), 240)
+    equal("each key was inserted once", (sum(results), db.c.count_documents({"k": {"$exists": True}})), (40, 40))
+    valid(db)
+
+
+def restarts(name, address):
+    """Kills, orderly stops, and what they cost at the next start. Returns the last server."""
+    node = Node(name, address)
+    node.ready()
+    c = node.client.restarts.c
+    c.create_index("n", unique=True)
+    c.insert_many({"_id": n, "n": -n} for n in range(500))
+    node.stop(signal.SIGKILL)
+    node = Node(name, address)
+    after_kill = node.ready()
+    check("a start after a kill waits for the lease", after_kill < 20, after_kill)
+    c = node.client.restarts.c
+    equal("the data are there", (c.count_documents({}), c.estimated_document_count()), (500, 500))
+    valid(node.client.restarts)
+    c.insert_one({"_id": 500, "n": -500})
+    equal("status of an orderly stop", node.stop(), 0)
+    node = Node(name, address)
+    after_stop = node.ready()
+    check("a start after an orderly stop waits for nothing", after_stop < 6, after_stop)
+    equal("the write before it", node.client.restarts.c.find_one({"n": -500}), {"_id": 500, "n": -500})
+    print("starts: %.1f s after a kill, %.1f s after an orderly stop" % (after_kill, after_stop), flush=True)
+    return node
+
+
+def second(node, address):
+    """A second server is refused as long as the first one lives."""
+    other = Node("second", address, 1)
+    status, error = other.refusal()
+    check("a second server", status == CLUSTER and "DBPathInUse: another node owns the data: " in error, (status, error))
+    check("names the owner", ":%d, process %d." % (node.port, node.process.pid) in error, error)
+    equal("the first one goes on", node.client.restarts.c.count_documents({}), 501)
+
+
+def takeover(node, address):
+    """A server that does not run for longer than its lease ends; the other one has all it has acknowledged."""
+    node.client.restarts.c.insert_one({"_id": "before", "n": 1})
+    node.process.send_signal(signal.SIGSTOP)
+    other = Node("second", address, 1)
+    waited = other.ready()
+    check("the other one takes over", waited < 20, waited)
+    check("with all writes", other.client.restarts.c.find_one("before") is not None)
+    other.client.restarts.c.insert_one({"_id": "after", "n": 2})
+    node.process.send_signal(signal.SIGCONT)
+    equal("the first one ends", node.ended(), CLUSTER)
+    equal("and says why", (len(node.log(8200394)), len(node.log(8200414))), (1, 1))
+    equal("the other one goes on", other.client.restarts.c.count_documents({}), 503)
+    print("takeover after %.1f s" % waited, flush=True)
+    return other
+
+
+class Writer(threading.Thread):
+    """Appends its numbers to lists and inserts them, each once, and notes what it was told."""
+
+    def __init__(self, node, number):
+        super().__init__(daemon=True)
+        self.collection = node.client.faults.c
+        self.number, self.stopped = number, False
+        self.sure, self.unsure, self.problems, self.codes = set(), set(), [], set()
+
+    def run(self):
+        n = 0
+        while not self.stopped:
+            element = n * 10 + self.number
+            n += 1
+            try:
+                if n % 2:
+                    self.collection.insert_one({"_id": element, "u": element})
+                else:
+                    self.collection.update_one({"_id": "list%d" % (n % 3)}, {"$push": {"l": element}}, upsert=True)
+                self.sure.add(element)
+            except AutoReconnect as error:
+                self.problems.append(repr(error))
+            except OperationFailure as error:
+                self.codes.add(error.code)
+                if error.code == 11602:
+                    self.unsure.add(element)
+                elif error.code not in PASSING:
+                    self.problems.append(repr(error))
+
+
+def faults(cluster, node):
+    """Writers while the placement driver is killed and while the store does not answer; a store that starts anew.
+
+    The store of these tests has the locks of unfinished commits in memory only, unlike TiKV, and forgets them when it
+    ends. So it is killed while nothing is written.
+    """
+    node.client.faults.c.create_index("u", unique=True, sparse=True)
+    writers = [Writer(node, number) for number in range(4)]
+    for writer in writers:
+        writer.start()
+    for round_ in range(2):
+        progress(writers, "before the placement driver is killed")
+        cluster.kill("PD")
+        time.sleep(2)  # how long the machine is away
+        begun = time.monotonic()
+        cluster.restart("PD")
+        progress(writers, "the placement driver is back")
+        print("placement driver killed: writers go on %.1f s after its start" % (time.monotonic() - begun), flush=True)
+        with cluster.stopped("STORE"):
+            time.sleep(3)
+        begun = time.monotonic()
+        progress(writers, "the store is back")
+        print("store stopped: writers go on %.1f s after it" % (time.monotonic() - begun), flush=True)
+    for writer in writers:
+        writer.stopped = True
+    for writer in writers:
+        writer.join(120)
+        check("a writer ends", not writer.is_alive() and not writer.problems, writer.problems[:3])
+    acknowledged(node, writers)
+    check("the log says that the cluster was away", node.log(8200410) and node.log(8200411), node.log(8200410))
+    time.sleep(1)  # locks of the last commits are released after their answers
+    cluster.kill("STORE")
+    cluster.restart("STORE")
+    begun = time.monotonic()
+    check("the server goes on with a new store", wait_until(lambda: works(node), 60))
+    print("store killed: the server goes on %.1f s after its start" % (time.monotonic() - begun), flush=True)
+    acknowledged(node, writers)
+
+
+def acknowledged(node, writers):
+    """What writers were told is what is there."""
+    sure, unsure = set().union(*(w.sure for w in writers)), set().union(*(w.unsure for w in writers))
+    found = [d["_id"] for d in node.client.faults.c.find({"_id": {"$type": "int"}})]
+    found += [n for d in node.client.faults.c.find({"l": {"$exists": True}}) for n in d["l"]]
+    equal("nothing is there twice", len(found), len(set(found)))
+    equal("no acknowledged write is lost", sorted(sure - set(found)), [])
+    equal("nothing is there that was refused", sorted(set(found) - sure - unsure), [])
+    valid(node.client.faults)
+    print("faults: %d writes, %d with unknown outcome, codes %s" % (
+        len(sure), len(unsure), sorted(set().union(*(w.codes for w in writers)))), flush=True)
+
+
+def progress(writers, what):
+    """Waits until each writer has had some writes acknowledged."""
+    goals = [len(writer.sure) + 5 for writer in writers]
+    check(what, wait_until(lambda: all(len(w.sure) >= goal for w, goal in zip(writers, goals)), 60), [w.codes for w in writers])
+
+
+def silent(cluster, node):
+    """A placement driver that does not answer: requests end with 6 in bounded time, also many at once."""
+    def ask(number):
+        client = pymongo.MongoClient("127.0.0.1", node.port, retryReads=False, retryWrites=False)
+        try:
+            if number % 2:
+                client.silent.c.insert_one({"_id": ObjectId()})
+            else:
+                client.silent.c.find_one()
+        finally:
+            client.close()
+    node.client.silent.c.insert_one({})
+    begun = time.monotonic()
+    with cluster.stopped("PD"):
+        asked = [Running(lambda number=number: ask(number)) for number in range(8)]
+        codes = {one.code() for one in asked}
+        seconds = time.monotonic() - begun
+    check("requests to a silent cluster", codes <= PASSING and codes, codes)
+    check("end in time", seconds < 50, seconds)
+    check("it goes on", wait_until(lambda: works(node), 60))
+    print("silent placement driver: 8 requests ended in %.1f s" % seconds, flush=True)
+
+
+def stopped_meanwhile(cluster, node):
+    """An orderly stop waits for a cluster that does not answer for a bounded time only."""
+    begun = time.monotonic()
+    with cluster.stopped("PD"):
+        status = node.stop()
+    seconds = time.monotonic() - begun
+    check("a stop without the cluster", status == 0 and seconds < 45, (status, seconds))
+    print("orderly stop without the cluster: %.1f s" % seconds, flush=True)
+
+
+def works(node):
+    try:
+        node.client.silent.c.insert_one({})
+        return True
+    except PyMongoError:
+        return False
+
+
+def unreachable(cluster, address):
+    """Starts that cannot find their cluster, or find two."""
+    node = Node("unreachable", "tikv://127.0.0.1:%d/x" % (PORT + 9), 2)
+    status, error = node.refusal()
+    check("no cluster", status == CLUSTER and error.startswith("HostUnreachable: no placement driver of TiKV can be reached"),
+          (status, error))
+    seconds = time.monotonic() - node.begun
+    check("is known in time", seconds < 20, seconds)
+    pd = re.match("tikv://([^/]*)/", address).group(1)
+    node = Node("mixed", "tikv://%s,%s/x" % (pd, cluster.other_driver()), 2)
+    status, error = node.refusal()
+    check("two clusters", status == 100 and "are not of the same cluster" in error, (status, error))
+    cluster.kill("STORE")
+    node = Node("without", address, 2)
+    status, error = node.refusal()
+    seconds = time.monotonic() - node.begun
+    check("no store", status == CLUSTER and error.startswith("HostUnreachable: "), (status, error))
+    check("is known in time", seconds < 45, seconds)
+    cluster.restart("STORE")
+
+
+def folders(node, address):
+    """A folder knows its engine."""
+    log = os.path.join(FOLDER, "folders.log")
+
+    def start(folder, *flags):
+        return run("serve", "--dbpath", folder, "--port", str(PORT + 3), "--logpath", log, "--fork", *flags)
+    status, said = start(os.path.join(FOLDER, "tikv"))
+    check("without the address", status == 100 and "over TiKV, needs the address of the cluster" in said, (status, said))
+    status, said = start(os.path.join(FOLDER, "tikv"), "--storageEngine", "wiredTiger")
+    check("another engine", status == 100 and "created by the 'tikv' storage engine" in said, (status, said))
+    other = os.path.join(FOLDER, "rocks")
+    os.makedirs(other, exist_ok=True)
+    status, said = start(other)
+    check("a server of another engine", status == 0, said)
+    run("--shutdown", "--dbpath", other)
+    status, said = start(other, "--storageEngine", "tikv", "--storageUri", address)
+    check("its folder", status == 100 and "created by the 'wiredTiger' storage engine" in said, (status, said))
+
+
+def main():
+    os.makedirs(FOLDER, exist_ok=True)
+    cluster = Cluster()
+    try:
+        address = "tikv://%s/suite" % cluster.start()["NAGI_TIKV_PD"]
+        section(options, address)
+        node = restarts("tikv", address)
+        for part in (seen, suites, indexes, long_keys, contended):
+            begun = time.monotonic()
+            section(part, node)
+            print("%s: %.1f s" % (part.__name__, time.monotonic() - begun), flush=True)
+        section(second, node, address)
+        node = takeover(node, address)
+        section(faults, cluster, node)
+        section(silent, cluster, node)
+        section(stopped_meanwhile, cluster, node)
+        section(folders, node, address)
+        section(unreachable, cluster, address)
+        cluster.report()
+    finally:
+        for node in Node.started:
+            node.process.kill()
+        cluster.stop()
+    finish("over TiKV")
+
+
+main()
