@@ -35,8 +35,8 @@ pub(crate) fn put_beginning(field: Element<'_>, out: &mut DocWriter<'_>) {
     put(field, (&mut room, DEPTH_MAX), out);
 }
 
-/// Writes the beginning of a pipeline. Of each of its first stages at least the name is there; an element more says that
-/// there are others. Costs no more than what it writes.
+/// Writes the beginning of a pipeline. Of each of its first stages at least the name is there; an element more says
+/// that there are others. Costs no more than what it writes.
 pub(crate) fn put_pipeline(name: &str, stages: Array<'_>, out: &mut DocWriter<'_>) {
     let mut room = FIELD_BYTES_MAX;
     out.array(name, |out| {
