@@ -77,7 +77,7 @@ const ruleTable = (reload) =>
           }),
       },
     ],
-    { label: 'Rules', key: (rule) => rule.name, sortBy: 0, empty: 'There are no rules.' },
+    { label: 'Rules', key: (rule) => rule.name, sortBy: 0, empty: 'There are no rules.', cls: 'stacked' },
   );
 
 function stateText(rule) {

@@ -95,7 +95,13 @@ export function indexSection(cx, db, collection, sizes) {
               }),
       },
     ],
-    { label: `Indexes of ${db}.${collection}`, key: (index) => index.name, sortBy: 0, empty: 'No indexes.' },
+    {
+      label: `Indexes of ${db}.${collection}`,
+      key: (index) => index.name,
+      sortBy: 0,
+      empty: 'No indexes.',
+      cls: 'stacked',
+    },
   );
 
   fills(box, list);

@@ -148,6 +148,7 @@ function operationTable(showOne, killOne) {
       sortBy: 0,
       descending: true,
       empty: 'No operation runs now.',
+      cls: 'stacked',
     },
   );
 }

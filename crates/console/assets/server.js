@@ -1,6 +1,6 @@
 // The server: machine, options, parameters, warnings of the start.
 import { command } from './api.js';
-import { brief, code, el, errorBox, facts, field, fill, pending, section, showError } from './dom.js';
+import { brief, code, el, errorBox, facts, field, fill, pending, section, setText, showError } from './dom.js';
 import { table } from './table.js';
 import * as contact from './contact.js';
 import { bytes, duration, plain, time } from './format.js';
@@ -67,6 +67,7 @@ function warnings(reply) {
 
 export function serverPage(cx) {
   const { session } = cx;
+  const running = el('span', { class: 'running' });
   fill(
     cx.root,
     section(
@@ -78,7 +79,7 @@ export function serverPage(cx) {
         ['Replica set', session.replicaSet ?? 'none'],
         ['Process', session.pid],
         ['Started', time(session.startedMs)],
-        ['Running for', ran(session.startedMs, contact.state())],
+        ['Running for', running],
         ['Authorization', session.authorization ? 'on' : 'off'],
         ['Logged in as', session.user ? brief(`${session.user}@${session.db}`) : 'no user'],
       ]),
@@ -92,4 +93,5 @@ export function serverPage(cx) {
     ]),
     part(cx, 'Parameters', { getParameter: '*' }, parameters),
   );
+  cx.every(1000, () => setText(running, ran(session.startedMs, contact.state())));
 }

@@ -38,7 +38,7 @@ export function slowPage(cx) {
         number: true,
       },
       { label: 'Plan', value: (group) => group.plans.join(', '), cls: 'mono name' },
-      { label: 'Index', value: (group) => (adviceFor(reply, group).indexes.length ? 'advised' : ''), cls: 'good' },
+      { label: 'Index', value: (group) => (adviceFor(reply, group).indexes.length ? 'proposed' : ''), cls: 'good' },
       {
         label: 'Actions',
         sort: false,
@@ -57,6 +57,7 @@ export function slowPage(cx) {
       descending: true,
       empty: 'There was no slow operation since the start of the server.',
       rowClass: (group) => (group.key === chosen ? 'chosen' : ''),
+      cls: 'stacked',
     },
   );
 
@@ -214,7 +215,8 @@ async function runExplain(request, explain, box, plan) {
 /** The advice of the server on a group, with the means to try it on `request` (null: none), and to follow it. */
 function suggestion(request, { indexes, reason }) {
   if (!indexes.length) return el('p', {}, `No index is advised: ${brief(reason, 400)}.`);
-  return indexes.map((advice) => oneSuggestion(request, advice));
+  const untried = el('p', { class: 'hint' }, 'A proposal of the rules: whether it helps, a trial tells.');
+  return [untried, ...indexes.map((advice) => oneSuggestion(request, advice))];
 }
 
 function oneSuggestion(request, advice) {

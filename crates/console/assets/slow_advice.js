@@ -8,8 +8,11 @@ const list = (value) => (Array.isArray(value) ? value : []);
 export const ADVISE = JSON.stringify({ nagiAdvise: 1, measure: false });
 
 /** True if a row of the reply, or a shape of a piece of advice, is of this group. */
-const isOf = (group, ns, row) =>
-  ns === group.ns && row.get('operation') === group.name && group.hash === String(row.get('planCacheShapeHash'));
+const isOf = (group, row) =>
+  row.get('ns') === group.ns &&
+  row.get('operation') === group.name &&
+  group.hash === String(row.get('planCacheShapeHash')) &&
+  group.stages === String(row.get('stagesHash') ?? '');
 
 /**
  * The server's advice for a group: `{indexes, reason}`. `indexes` are the pieces of advice with an index
@@ -22,10 +25,10 @@ export function adviceFor(reply, group) {
     (advice) =>
       advice.get('kind') === 'createIndex' &&
       advice.get('command') instanceof Map &&
-      list(advice.get('shapes')).some((shape) => isOf(group, advice.get('ns'), shape)),
+      list(advice.get('shapes')).some((shape) => isOf(group, shape)),
   );
   if (indexes.length) return { indexes, reason: '' };
-  const row = list(reply.get('notAdvised')).find((one) => isOf(group, one.get('ns'), one));
+  const row = list(reply.get('notAdvised')).find((one) => isOf(group, one));
   if (row) return { indexes, reason: String(row.get('reason')) };
   return {
     indexes,

@@ -69,20 +69,41 @@ export function requestOf(group, command) {
   return { db, collection, command, name: group.name };
 }
 
+/** Fields of a statement of `bulkWrite`, and what `update` and `delete` call them. */
+const BULK = new Map([
+  ['filter', 'q'],
+  ['updateMods', 'u'],
+  ['constants', 'c'],
+]);
+
+/** A statement as `update` or `delete` takes it; null if it is none. */
+function statementOf(name, fields) {
+  if (fields.get('q') instanceof Map) return fields;
+  if (!['update', 'remove'].includes(name) || !(fields.get('filter') instanceof Map)) return null;
+  const own = [...fields].filter(([field]) => field !== 'update' && field !== 'delete');
+  const statement = new Map(own.map(([field, value]) => [BULK.get(field) ?? field, value]));
+  if (name === 'remove') {
+    statement.set('limit', statement.get('multi') === true ? 0 : 1);
+    statement.delete('multi');
+  }
+  return statement;
+}
+
 /** The text of an explain command for a request; null if it is of another kind, or was cut. */
 export function explainText(request) {
   if (!request || dig(request.command, '$truncated') !== undefined) return null;
   let inner = new Map([...request.command].filter(([name]) => !SESSION.has(name)));
-  if (request.command.get('q') instanceof Map) {
+  const statement = statementOf(request.name, inner);
+  if (statement) {
     inner =
       request.name === 'remove'
         ? new Map([
             ['delete', request.collection],
-            ['deletes', [inner]],
+            ['deletes', [statement]],
           ])
         : new Map([
             ['update', request.collection],
-            ['updates', [inner]],
+            ['updates', [statement]],
           ]);
   } else if (!['find', 'aggregate', 'count', 'distinct', 'findAndModify', 'findandmodify'].includes(request.name)) {
     return null;

@@ -43,6 +43,8 @@ pub(crate) struct Cause {
     /// The measured value is divided by this for the text.
     per: f64,
     text: &'static str,
+    /// The text for a single one, of what is counted.
+    one: &'static str,
 }
 
 /// What can stop operations. `{}` in a text is the measured value.
@@ -53,6 +55,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: LATE_MS as f64,
         per: 1.0,
         text: "the process did not run for {} ms at least: the machine was suspended or its processors were taken",
+        one: "",
     },
     Cause {
         name: "lock",
@@ -60,6 +63,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 1.0,
         per: 1.0,
         text: "{} operations waited for the lock of fsync: db.fsyncUnlock() releases it",
+        one: "an operation waited for the lock of fsync: db.fsyncUnlock() releases it",
     },
     Cause {
         name: "transaction",
@@ -67,6 +71,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 1.0,
         per: 1.0,
         text: "{} operations waited for documents that other clients' transactions had changed",
+        one: "an operation waited for documents that another client's transaction had changed",
     },
     Cause {
         name: "throttle",
@@ -74,6 +79,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 50_000.0,
         per: 1000.0,
         text: "the control group's limit of processors stopped the process for {} ms",
+        one: "",
     },
     Cause {
         name: "processors",
@@ -81,6 +87,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 500_000.0,
         per: 1000.0,
         text: "tasks of this machine waited {} ms of the second for a processor",
+        one: "",
     },
     Cause {
         name: "disk",
@@ -88,6 +95,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 300_000.0,
         per: 1000.0,
         text: "tasks of this machine waited {} ms of the second for the disk",
+        one: "",
     },
     Cause {
         name: "memory",
@@ -95,6 +103,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 100_000.0,
         per: 1000.0,
         text: "tasks of this machine waited {} ms of the second for memory",
+        one: "",
     },
     Cause {
         name: "governor",
@@ -102,6 +111,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 20_000.0,
         per: 1000.0,
         text: "commits were slowed down for {} ms in all because compactions are behind",
+        one: "",
     },
     Cause {
         name: "log",
@@ -109,6 +119,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 20_000.0,
         per: 1000.0,
         text: "commits waited {} ms in all for the write-ahead log: its disk is slow",
+        one: "",
     },
     Cause {
         name: "flush",
@@ -116,6 +127,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 1.0,
         per: 1.0,
         text: "{} memtables were being written to files",
+        one: "a memtable was being written to a file",
     },
     Cause {
         name: "compaction",
@@ -123,6 +135,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 1.0,
         per: 1.0,
         text: "{} compactions ran",
+        one: "a compaction ran",
     },
     Cause {
         name: "budget",
@@ -130,6 +143,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 1.0,
         per: 1.0,
         text: "{} requests waited for memory of the budget",
+        one: "a request waited for memory of the budget",
     },
     Cause {
         name: "queue",
@@ -137,6 +151,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 1.0,
         per: 1.0,
         text: "{} writes waited for a ticket",
+        one: "a write waited for a ticket",
     },
     Cause {
         name: "queue",
@@ -144,6 +159,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 1.0,
         per: 1.0,
         text: "{} reads waited for a ticket",
+        one: "a read waited for a ticket",
     },
     Cause {
         name: "scan",
@@ -151,6 +167,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 1.0,
         per: 1.0,
         text: "{} queries read a whole collection: see the slow operations",
+        one: "a query read a whole collection: see the slow operations",
     },
     Cause {
         name: "conflicts",
@@ -158,6 +175,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 100.0,
         per: 1.0,
         text: "{} writes were repeated after conflicts with others",
+        one: "",
     },
     Cause {
         name: "full",
@@ -165,6 +183,7 @@ pub(crate) static CAUSES: &[Cause] = &[
         from: 1.0,
         per: 1.0,
         text: "the disk is full: writes are refused",
+        one: "",
     },
 ];
 
@@ -185,6 +204,19 @@ impl Cause {
 
     /// The cause in words.
     pub(crate) fn shown(&self, measured: f64) -> String {
-        self.text.replace("{}", &format!("{:.0}", measured / self.per))
+        let amount = format!("{:.0}", measured / self.per);
+        match (amount.as_str(), self.one) {
+            ("1", one) if !one.is_empty() => one.to_owned(),
+            _ => self.text.replace("{}", &amount),
+        }
     }
+}
+
+#[test]
+fn a_single_one_is_said_so() {
+    let lock = CAUSES.iter().find(|cause| cause.name == "lock").unwrap();
+    assert!(lock.shown(1.0).starts_with("an operation waited"), "{}", lock.shown(1.0));
+    assert!(lock.shown(2.0).starts_with("2 operations waited"), "{}", lock.shown(2.0));
+    let late = CAUSES.iter().find(|cause| cause.name == "throttle").unwrap();
+    assert!(late.shown(1000.0).ends_with("for 1 ms"), "{}", late.shown(1000.0));
 }

@@ -59,7 +59,7 @@ pub use plan::{
 pub use query_shape::{has_query_shape, query_shape, statistics_shape};
 pub use query_shape_names::{Replace, replace_fields, replace_names};
 pub use request::aggregate::{
-    AggregateRequest, aggregate, check_view, refused_in_transaction, touches, writes,
+    AggregateRequest, aggregate, check_view, pipeline_head, refused_in_transaction, touches, writes,
 };
 pub use request::count::{CountRequest, Counted, count};
 pub use request::distinct::{DistinctRequest, DistinctStats, distinct};

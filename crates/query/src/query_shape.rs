@@ -13,6 +13,7 @@
 
 use nagi_bson::{Array, ArrayWriter, Doc, DocBuf, DocWriter, Element, Value, number};
 
+use crate::plan::is_computed;
 use crate::stages::{How, Part, stage_spec};
 
 /// The commands that have a shape, with their parts.
@@ -262,16 +263,6 @@ fn element(value: Value<'_>, out: &mut ArrayWriter<'_>) {
             out.array(|out| array.iter().for_each(|value| element(value, out)));
         }
         _ => out.push(literal(value).as_str()),
-    }
-}
-
-/// Returns true if an element of an array is more than a constant.
-fn is_computed(value: Value<'_>) -> bool {
-    match value {
-        Value::String(path) => path.starts_with('$'),
-        Value::Array(array) => array.iter().any(is_computed),
-        Value::Doc(_) => true,
-        _ => false,
     }
 }
 

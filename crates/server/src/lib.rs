@@ -20,6 +20,7 @@ mod args;
 mod audit;
 mod auth;
 mod backup;
+mod beginning;
 mod builder;
 mod cache_size;
 mod clock;

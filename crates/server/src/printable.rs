@@ -10,10 +10,9 @@
 
 use nagi_bson::{Array, ArrayWriter, Doc, DocBuf, DocWriter, Value};
 
-use crate::limits::{OP_COMMAND_BYTES_MAX, STAGES_NAMED_MAX};
+use crate::beginning::{NAME_BYTES_MAX, TRUNCATED, put_beginning, put_pipeline};
+use crate::limits::OP_COMMAND_BYTES_MAX;
 
-/// A longer name is none of a field or stage of the server.
-const NAME_BYTES_MAX: usize = 64;
 /// Arguments that hold secrets, in commands whose rows declare them.
 const SECRETS: &[&str] = &[
     "cleanupTokens",
@@ -246,37 +245,25 @@ fn push_stages(items: Array<'_>, out: &mut ArrayWriter<'_>) {
     }
 }
 
-/// The field that marks a command of which not everything is shown.
-pub(crate) const TRUNCATED: &str = "$truncated";
-
-/// Writes the small fields of a large command and the names of its first stages, so that it can still be recognized.
+/// Writes the small fields of a large command, and the beginnings of others with the names of the first stages, so that
+/// it can still be recognized. Commands with passwords have only their small fields.
 pub(crate) fn write_cut(out: &mut Vec<u8>, command: Doc<'_>) {
     let mut writer = DocWriter::new(out);
     writer.put(TRUNCATED, true);
+    let is_shown = !is_password_command(command);
     for element in command {
         let small = element.value_bytes().len() <= 256 && element.name().len() <= NAME_BYTES_MAX;
         match element.value() {
             _ if writer.len() > OP_COMMAND_BYTES_MAX => break,
             value if small => writer.put(element.name(), value),
             Value::Array(stages) if element.name() == "pipeline" => {
-                writer.array("pipeline", |out| push_stage_names(stages, out));
+                put_pipeline("pipeline", stages, &mut writer);
+            }
+            _ if is_shown && element.name().len() <= NAME_BYTES_MAX => {
+                put_beginning(element, &mut writer);
             }
             Value::Array(_) => writer.put(element.name(), "[...]"),
             _ => writer.put(element.name(), "..."),
         }
-    }
-}
-
-/// Pushes the first stages of a pipeline without what they do. An element more says that there are others.
-fn push_stage_names(stages: Array<'_>, out: &mut ArrayWriter<'_>) {
-    for stage in stages.iter().take(STAGES_NAMED_MAX) {
-        let first = stage.as_doc().and_then(|stage| stage.first());
-        match first.filter(|field| field.name().len() <= NAME_BYTES_MAX) {
-            Some(field) => out.doc(|out| out.put(field.name(), "...")),
-            None => out.push("..."),
-        }
-    }
-    if stages.iter().nth(STAGES_NAMED_MAX).is_some() {
-        out.push("...");
     }
 }

@@ -2,7 +2,7 @@
 
 use nagi_bson::{Doc, DocBuf, Value};
 
-use crate::printable::TRUNCATED;
+use crate::beginning::TRUNCATED;
 
 /// A field of a statement, and the value that is shown if the client left it out.
 pub(crate) type Shown = (&'static str, Option<Value<'static>>);

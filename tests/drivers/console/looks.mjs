@@ -47,6 +47,14 @@ const tables = (page) =>
     return [...cut, ...loose].map((node) => node.textContent.slice(0, 60));
   });
 
+/** Buttons in rows of tables that are outside of the view, which must be scrolled sideways to be found. */
+const hidden = (page) =>
+  page.evaluate(() =>
+    [...document.querySelectorAll('main tbody button')]
+      .filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth)
+      .map((one) => one.getAttribute('aria-label') ?? one.textContent),
+  );
+
 /** Examines what the page shows now, such as a dialog, and takes a screenshot of it. */
 export async function examine(page, work, name) {
   await page.waitForTimeout(300);
@@ -73,6 +81,9 @@ export const PAGES = [
   ['server', 'section:last-of-type tbody tr:nth-child(5)'],
 ];
 
+/** Pages whose tables show cells below each other in a narrow window. */
+const STACKED = ['alerts', 'operations', 'slow', 'collection/shop/indexed'];
+
 /** Examines all pages of a context with a theme and a width. */
 export async function pages({ page, go }, work, theme, width) {
   await page.emulateMedia({ colorScheme: theme });
@@ -87,6 +98,10 @@ export async function pages({ page, go }, work, theme, width) {
     check(`${name}, ${theme}, ${width}: no horizontal scrolling`, wide === null, wide);
     const bad = await tables(page);
     check(`${name}, ${theme}, ${width}: tables`, bad.length === 0, bad);
+    if (STACKED.includes(name)) {
+      const away = await hidden(page);
+      check(`${name}, ${theme}, ${width}: buttons are in the view`, away.length === 0, away);
+    }
     await page.screenshot({
       path: path.join(work, `${name.replaceAll('/', '-')}-${theme}-${width}.png`),
       fullPage: true,
@@ -101,6 +116,8 @@ export async function keyboard({ page, go }) {
   await go('server');
   await page.reload();
   await page.waitForSelector('.facts');
+  const since = await page.textContent('.running');
+  await until('server: the time for which it has run moves', async () => (await page.textContent('.running')) !== since);
   await page.keyboard.press('Tab');
   check(
     'keyboard: the first stop is the skip link',

@@ -71,7 +71,7 @@ export async function slow({ page, go }, client, examine) {
   await until('slow: the group', async () => (await row.count()) === 1);
   await until('slow: counted', async () => Number(await row.locator('td').nth(3).textContent()) >= 6);
   check('slow: the plan', (await row.textContent()).includes('COLLSCAN'));
-  await until('slow: advised', async () => (await row.textContent()).includes('advised'), 30000);
+  await until('slow: proposed', async () => (await row.textContent()).includes('proposed'), 30000);
   await row.getByRole('button', { name: /^Examine/ }).click();
   await page.locator('.suggestion .mono').first().waitFor();
   const key = await page.locator('.suggestion .mono').first().textContent();

@@ -147,6 +147,15 @@ test('the slowest command is explained as it was sent', () => {
     explained(update, '{"q": {"x": {"$gte": 1}}, "u": {"$set": {"y": 1}}, "multi": true}'),
     '{"explain": {"update": "other", "updates": [{"q": {"x": {"$gte": 1}}, "u": {"$set": {"y": 1}}, "multi": true}]}, "verbosity": "executionStats"}',
   );
+  assert.equal(
+    explained(update, '{"update": 0, "filter": {"x": 1}, "updateMods": {"$set": {"y": 1}}, "multi": false}'),
+    '{"explain": {"update": "other", "updates": [{"q": {"x": 1}, "u": {"$set": {"y": 1}}, "multi": false}]}, "verbosity": "executionStats"}',
+  );
+  const [remove] = rows(shape({ operation: 'remove', ns: 'shop.other' }));
+  assert.equal(
+    explained(remove, '{"delete": 0, "filter": {"x": 1}, "multi": true}'),
+    '{"explain": {"delete": "other", "deletes": [{"q": {"x": 1}, "limit": 0}]}, "verbosity": "executionStats"}',
+  );
   assert.equal(explained(find, '{"$truncated": "{find: ..."}'), null);
   assert.equal(explained(rows(unplanned)[0], '{"insert": "orders"}'), null);
   assert.equal(slow.requestOf(rows(shape({ ns: 'shop.$cmd' }))[0], parse('{"ping": 1}')), null);
@@ -235,7 +244,7 @@ test('the advice of the server on a group', () => {
           key: { a: 1 },
           reason: 'why',
           command: { createIndexes: 'c', indexes: [{ key: { a: 1 }, name: 'a_1' }] },
-          shapes: [{ operation: 'find', planCacheShapeHash: '0000000A' }],
+          shapes: [{ ns: 'd.c', operation: 'find', planCacheShapeHash: '0000000A' }],
         },
         { kind: 'dropIndex', ns: 'd.c', name: 'x_1', command: { dropIndexes: 'c', index: 'x_1' } },
       ],

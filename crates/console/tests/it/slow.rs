@@ -78,8 +78,8 @@ fn a_command_of_any_length_has_a_row() {
     let find = row(&all, "shop.c", "find");
     assert_eq!(text(find, "shape"), "{ a: { $in: ? }, b: ? }");
     let example = one(&running, find).body;
-    let cut = r#""example":{"$truncated":true,"find":"c","filter":"..."#;
-    assert!(example.contains(cut) && !example.contains("1234567890"), "{example}");
+    let cut = r#""example":{"$truncated":true,"find":"c","filter":{"a":{"$in":[{"$numberInt":"1234567890"}"#;
+    assert!(example.contains(cut) && example.len() < 8000, "{} {example}", example.len());
 }
 
 #[test]
@@ -107,8 +107,9 @@ fn the_next_batches_of_a_long_aggregation_are_in_its_row() {
     assert_eq!(text(own[0], "shape"), "{ a: { $in: ? } } | $match, $set");
     assert_eq!(number::as_f64(own[0].as_doc().get("count")), Some(2.0));
     let example = one(&running, own[0]).body;
-    let stages = r#""pipeline":[{"$match":"..."},{"$set":"..."}]"#;
-    assert!(example.contains(stages), "{example}");
+    for part in [r#""pipeline":[{"$match":{"a":{"$in":["#, r#","..."]}}},{"$set":"..."}]"#] {
+        assert!(example.contains(part), "{part}: {example}");
+    }
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub struct Estimate {
     pub docs_examined: f64,
     /// It sorts in memory.
     pub sorts: bool,
+    /// Documents or keys that go into such sorts.
+    pub sorted: f64,
 }
 
 /// Stages whose own results are not those of the plan below them.
@@ -82,8 +84,14 @@ impl Estimate {
         let is_sort = name(stage) == "SORT";
         self.sorts |= is_sort;
         let below = if is_sort { factor } else { cap.min(until) };
-        let growths = inputs(stage).into_iter().map(|input| self.walk(input, below, factor));
-        let of_inputs = growths.reduce(f64::max);
+        let mut of_inputs: Option<f64> = None;
+        for input in inputs(stage) {
+            let growth = self.walk(input, below, factor);
+            if is_sort {
+                self.sorted += figure(input, "nReturned") * growth;
+            }
+            of_inputs = Some(of_inputs.map_or(growth, |most| most.max(growth)));
+        }
         let is_at_end = figure(stage, "isEOF") > 0.0;
         let growth = of_inputs.unwrap_or(if is_at_end { cap } else { 1.0 });
         self.keys_examined += figure(stage, "keysExamined") * growth;
@@ -158,6 +166,8 @@ mod tests {
             "{{stage: 'SORT', limitAmount: 10, nReturned: 10, isEOF: 1, inputStage: {scan}}}"
         );
         check(&sort, 0.0, 1_000_000.0, 10.0);
+        let stats = json::parse(&format!("{{executionStages: {sort}}}")).unwrap();
+        assert_eq!(Estimate::of(stats.as_doc(), 100.0).sorted, 50_000.0);
         // The documents are fetched after the sort of their keys.
         let keys = "{stage: 'IXSCAN', nReturned: 500, keysExamined: 501, isEOF: 1}";
         let sort = format!("{{stage: 'SORT', limitAmount: 10, nReturned: 10, inputStage: {keys}}}");

@@ -95,7 +95,7 @@ mod text;
 mod usable;
 
 pub(crate) use build::{FindSpec, can_pick, nearest, nothing, pick, plan};
-pub(crate) use cache::{Entry as CacheEntry, PlanCache, Shape, hex, short};
+pub(crate) use cache::{Entry as CacheEntry, PlanCache, Shape, hex, is_computed, short};
 pub use cache::{
     ShapeRequest, clear_index_filters, clear_plans, list_index_filters, set_index_filter,
 };

@@ -5,11 +5,12 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use nagi_bson::{Array, ArrayBuf, Doc, Value};
+use nagi_bson::{Array, ArrayBuf, Doc, DocBuf, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::{
     collation::{Asked, Collation},
     expr::{LetVars, Vars},
+    filter::Filter,
 };
 use nagi_store::{Index, Namespace, Store};
 
@@ -156,6 +157,27 @@ pub fn check_view(namespace: &Namespace, pipeline: Array<'_>) -> Result<()> {
     }
     let request = AggregateRequest::new(namespace, pipeline);
     parse(&request, pipeline, &LetVars::default(), None).map(drop)
+}
+
+/// What an index can answer of a pipeline: the filter and the sort that a plan would take over from it, after the
+/// rewriting. Both may be empty.
+///
+/// # Errors
+/// Those of parsing the pipeline.
+pub fn pipeline_head(request: &AggregateRequest<'_>, now_ms: i64) -> Result<(DocBuf, DocBuf)> {
+    let lets = LetVars::parse(request.let_vars, now_ms, None)?;
+    let pipeline = parse(request, request.pipeline, &lets, None)?;
+    let head = pipeline.head();
+    let filter = match *head.filter {
+        Filter::AlwaysTrue => DocBuf::new(),
+        _ => head.filter.to_doc(),
+    };
+    let parts = head.sort.iter().flat_map(|sort| sort.parts());
+    let parts = parts.take_while(|part| part.meta.is_none());
+    let sort = DocBuf::build(|out| {
+        parts.for_each(|part| out.put(part.path.as_str(), if part.descending { -1 } else { 1 }));
+    });
+    Ok((filter, sort))
 }
 
 /// The collation of a request. A change stream does not inherit that of its collection, which may be another collection

@@ -88,6 +88,25 @@ fn shapes_differ_by_operators_and_paths_only() {
     assert_eq!(shape("{$or: [{a: 1}, {b: 1}]}"), shape("{$or: [{b: 4}, {a: 7}]}"));
 }
 
+/// Otherwise all expressions of a collection would share a plan, and a row of slow operations.
+#[test]
+fn expressions_differ_by_operators_and_paths_only() {
+    let fixture = skewed();
+    let shape =
+        |expr: &str| stats(&fixture, &format!("{{c: {{$gt: -1}}, $expr: {expr}}}")).1.query_hash;
+    assert_eq!(shape("{$eq: ['$a', 1]}"), shape("{$eq: ['$a', 'x']}"));
+    assert_eq!(shape("{$in: ['$a', [1]]}"), shape("{$in: ['$a', [1, 'x', 3]]}"));
+    assert_eq!(shape("{$eq: ['$a', {$literal: 1}]}"), shape("{$eq: ['$a', {$literal: {b: 2}}]}"));
+    for other in ["{$gt: ['$a', 1]}", "{$eq: ['$b', 1]}", "{$eq: ['$a', '$b']}", "{$eq: [1, '$a']}"]
+    {
+        assert_ne!(shape("{$eq: ['$a', 1]}"), shape(other), "{other}");
+    }
+    assert_ne!(
+        shape("{$and: [{$eq: ['$a', 1]}, {$gt: ['$b', 2]}]}"),
+        shape("{$or: [{$eq: ['$a', 1]}, {$gt: ['$b', 2]}]}")
+    );
+}
+
 #[test]
 fn index_filters_choose_whatever_is_hinted() {
     let fixture = skewed();

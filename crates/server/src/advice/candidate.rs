@@ -11,7 +11,7 @@ pub(crate) struct Candidate {
     key: Key,
     pub(crate) served: Vec<usize>,
     /// What the served queries need.
-    needed: Vec<Key>,
+    needed: Vec<(usize, Key)>,
 }
 
 /// Merges the keys that queries need: the key of a query that another one's index serves gets none of its own.
@@ -21,26 +21,33 @@ pub(crate) fn merge(needed: impl IntoIterator<Item = (usize, Key)>) -> Vec<Candi
     // Long keys first, because a short one may be the beginning of a long one. Stable: the caller's order counts.
     needed.sort_by_key(|(_, key)| std::cmp::Reverse(key.equal.len() + key.rest.len()));
     for (query, key) in needed {
-        match all.iter_mut().find_map(|candidate| candidate.admit(&key)) {
+        match all.iter_mut().find_map(|candidate| candidate.admit(query, &key)) {
             Some(candidate) => {
                 if !candidate.served.contains(&query) {
                     candidate.served.push(query);
                 }
             }
-            None => {
-                let needed = vec![key.clone()];
-                all.push(Candidate { key, served: vec![query], needed });
-            }
+            None => all.push(Candidate::new(query, key)),
         }
     }
     all
 }
 
 impl Candidate {
+    /// The index of one query.
+    pub(crate) fn new(query: usize, key: Key) -> Candidate {
+        Candidate { key: key.clone(), served: vec![query], needed: vec![(query, key)] }
+    }
+
+    /// What the queries that it serves need, each with its query.
+    pub(crate) fn needed(&self) -> &[(usize, Key)] {
+        &self.needed
+    }
+
     /// The fields of the index with their directions. Those that more of the queries compare for equality come first.
     pub(crate) fn fields(&self) -> Vec<(String, i32)> {
         let uses =
-            |path: &String| self.needed.iter().filter(|key| key.equal.contains(path)).count();
+            |path: &String| self.needed.iter().filter(|(_, key)| key.equal.contains(path)).count();
         let mut equal: Vec<&String> = self.key.equal.iter().collect();
         equal.sort_by_key(|path| std::cmp::Reverse(uses(path)));
         let equal = equal.into_iter().map(|path| (path.clone(), 1));
@@ -56,10 +63,10 @@ impl Candidate {
 
     /// Takes in the query that needs `key`, if one order of the fields serves it and all the others. Else the
     /// candidate is unchanged, and `None` is returned.
-    fn admit(&mut self, key: &Key) -> Option<&mut Candidate> {
-        self.needed.push(key.clone());
+    fn admit(&mut self, query: usize, key: &Key) -> Option<&mut Candidate> {
+        self.needed.push((query, key.clone()));
         let fields = self.fields();
-        if self.needed.iter().all(|key| serves(&fields, key)) {
+        if self.needed.iter().all(|(_, key)| serves(&fields, key)) {
             return Some(self);
         }
         self.needed.pop();

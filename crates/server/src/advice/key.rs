@@ -4,7 +4,11 @@
 //! ```text
 //!   find({city: "Rome", age: {$gt: 30}}).sort({name: 1})
 //!     equality city    sort name    range age    -->  {city: 1, name: 1, age: 1}
+//!                                                or   {city: 1, age: 1}
 //! ```
+//!
+//! The rule is a guess: an index without the order is better if the range is narrow and no limit ends the scan. Only
+//! the data tell, so there may be several ways to answer a query, and the caller tries them.
 
 use nagi_bson::{Doc, Value, number};
 
@@ -14,7 +18,7 @@ const FIELDS_MAX: usize = 6;
 const BRANCHES_MAX: usize = 4;
 
 const EQUAL: &[&str] = &["$eq", "$in", "$all"];
-const RANGE: &[&str] = &["$gt", "$gte", "$lt", "$lte", "$regex"];
+const COMPARED: &[&str] = &["$gt", "$gte", "$lt", "$lte"];
 const GEOMETRY: &[&str] = &["$near", "$nearSphere", "$geoWithin", "$geoIntersects"];
 
 /// The key of an index.
@@ -29,8 +33,8 @@ pub(crate) struct Key {
 /// What a query needs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Needed {
-    /// An index for each branch of the filter; usually one.
-    Indexes(Vec<Key>),
+    /// The ways to answer it, the usual best first: each is an index for each branch of the filter, usually one.
+    Indexes(Vec<Vec<Key>>),
     /// No index, for this reason.
     None(&'static str),
 }
@@ -57,27 +61,74 @@ pub(crate) fn needed(filter: Doc<'_>, sort: Doc<'_>) -> Needed {
     if found.equal.iter().any(|path| path == "_id") {
         return Needed::None("the filter finds documents by _id");
     }
-    if let Some(key) = found.key(sort) {
-        return Needed::Indexes(vec![key]);
+    let ways = found.ways(sort);
+    if !ways.is_empty() {
+        return Needed::Indexes(ways);
     }
-    if found.branches.is_empty() {
-        return Needed::None("it has neither a filter nor a sort that an index could answer");
+    Needed::None(match found.branches.len() {
+        0 => "it has neither a filter nor a sort that an index could answer",
+        count if count > BRANCHES_MAX => "its $or has many branches, and each would need an index",
+        _ => "a branch of $or has no field that an index could find",
+    })
+}
+
+impl Key {
+    /// The key without one of its fields: all of these. None for a key of one field.
+    pub(crate) fn shorter(&self) -> Vec<Key> {
+        let (equal, all) = (self.equal.len(), self.equal.len() + self.rest.len());
+        let without = |at: usize| {
+            let mut key = self.clone();
+            match at.checked_sub(equal) {
+                None => drop(key.equal.remove(at)),
+                Some(at) => drop(key.rest.remove(at)),
+            }
+            key
+        };
+        // The last field is the least important one.
+        if all < 2 { Vec::new() } else { (0..all).rev().map(without).collect() }
     }
-    if found.branches.len() > BRANCHES_MAX {
-        return Needed::None("its $or has many branches, and each would need an index");
-    }
-    let of_branch = |branch: &Doc<'_>| {
-        let mut found = Found::default();
-        found.add_filter(*branch, "");
-        found.key(sort).filter(|_| found.special.is_none())
-    };
-    match found.branches.iter().map(of_branch).collect::<Option<Vec<Key>>>() {
-        Some(keys) => Needed::Indexes(keys),
-        None => Needed::None("a branch of $or has no field that an index could find"),
+
+    /// True if the other key has the same fields at its beginning, in any direction.
+    fn begins(&self, other: &Key) -> bool {
+        let paths = |key: &Key| key.rest.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>();
+        self.equal == other.equal && paths(other).starts_with(&paths(self))
     }
 }
 
 impl<'d> Found<'d> {
+    /// See [`Needed::Indexes`].
+    fn ways(&self, sort: Doc<'_>) -> Vec<Vec<Key>> {
+        let mut ways: Vec<Vec<Key>> = self.key(sort).map(|key| vec![key]).into_iter().collect();
+        let mut add = |way: Option<Vec<Key>>| {
+            if let Some(way) = way
+                && ways.iter().all(|known| {
+                    known.len() != way.len() || !way.iter().zip(known).all(|(a, b)| a.begins(b))
+                })
+            {
+                ways.push(way);
+            }
+        };
+        if !self.range.is_empty() {
+            add(self.key(Doc::EMPTY).map(|key| vec![key]));
+        }
+        if self.equal.is_empty() && (1..=BRANCHES_MAX).contains(&self.branches.len()) {
+            add(self.of_branches(sort));
+            add(self.of_branches(Doc::EMPTY));
+        }
+        ways
+    }
+
+    /// A key for each branch.
+    fn of_branches(&self, sort: Doc<'_>) -> Option<Vec<Key>> {
+        let of_branch = |branch: &Doc<'_>| {
+            let mut found = Found::default();
+            found.add_filter(*branch, "");
+            let finds = !found.equal.is_empty() || !found.range.is_empty();
+            found.key(sort).filter(|_| finds && found.special.is_none())
+        };
+        self.branches.iter().map(of_branch).collect()
+    }
+
     fn add_filter(&mut self, filter: Doc<'d>, prefix: &str) {
         for element in filter {
             match (element.name(), element.value()) {
@@ -118,7 +169,7 @@ impl<'d> Found<'d> {
         };
         match operator.name() {
             "$eq" => add(&mut self.equal, path),
-            "$gt" | "$gte" | "$lt" | "$lte" => add(&mut self.range, path),
+            name if COMPARED.contains(&name) => add(&mut self.range, path),
             _ => {}
         }
     }
@@ -132,15 +183,30 @@ impl<'d> Found<'d> {
         for element in operators {
             match (element.name(), element.value()) {
                 (name, _) if EQUAL.contains(&name) => add(&mut self.equal, path),
-                (name, _) if RANGE.contains(&name) => add(&mut self.range, path),
+                ("$regex", _) => add(&mut self.range, path),
+                (name, _) if COMPARED.contains(&name) => add(&mut self.range, path),
                 (name, _) if GEOMETRY.contains(&name) => self.special = Some("2dsphere"),
                 ("$exists", value) if value.is_truthy() => add(&mut self.range, path),
+                // Found as null.
+                ("$exists", _) => add(&mut self.equal, path),
+                ("$not", Value::Doc(inner)) => self.add_negation(path, inner),
                 ("$elemMatch", Value::Doc(inner)) => {
                     match inner.first().is_some_and(|e| e.name().starts_with('$')) {
                         true => self.add_field(path, Value::Doc(inner)),
                         false => self.add_filter(inner, &format!("{path}.")),
                     }
                 }
+                _ => {}
+            }
+        }
+    }
+
+    /// The complement of a range is two ranges, that of an equality nearly everything.
+    fn add_negation(&mut self, path: &str, inner: Doc<'d>) {
+        for element in inner {
+            match element.name() {
+                "$exists" if element.value().is_truthy() => add(&mut self.equal, path),
+                name if COMPARED.contains(&name) => add(&mut self.range, path),
                 _ => {}
             }
         }
@@ -216,12 +282,13 @@ mod tests {
         let (filter, sort) = (json::parse(filter).unwrap(), json::parse(sort).unwrap());
         match needed(filter.as_doc(), sort.as_doc()) {
             Needed::None(why) => why.to_owned(),
-            Needed::Indexes(keys) => {
+            Needed::Indexes(ways) => {
                 let one = |key: &Key| {
                     let rest = key.rest.iter().map(|(path, order)| format!("{path}:{order}"));
                     format!("[{}] {}", key.equal.join(","), rest.collect::<Vec<_>>().join(","))
                 };
-                keys.iter().map(one).collect::<Vec<_>>().join(" | ")
+                let way = |keys: &Vec<Key>| keys.iter().map(one).collect::<Vec<_>>().join(" | ");
+                ways.iter().map(way).collect::<Vec<_>>().join(" or ")
             }
         }
     }
@@ -229,7 +296,7 @@ mod tests {
     #[test]
     fn equality_then_sort_then_range() {
         for (filter, sort, expected) in [
-            ("{city: 'Rome', age: {$gt: 30}}", "{name: 1}", "[city] name:1,age:1"),
+            ("{city: 'Rome', age: {$gt: 30}}", "{name: 1}", "[city] name:1,age:1 or [city] age:1"),
             ("{age: {$gt: 30}, city: {$in: [1, 2]}}", "{}", "[city] age:1"),
             ("{$and: [{a: 1}, {b: {$lt: 2}}]}", "{b: -1}", "[a] b:-1"),
             ("{a: {b: 1}}", "{}", "[a] "),
@@ -239,7 +306,18 @@ mod tests {
             ("{}", "{a: 1, b: -1}", "[] a:1,b:-1"),
             ("{a: 1}", "{a: 1, s: {$meta: 'textScore'}}", "[a] "),
             ("{a: {$exists: true}, b: {$ne: 1}}", "{}", "[] a:1"),
+            ("{a: {$exists: false}}", "{}", "[a] "),
+            ("{a: {$not: {$exists: true}}}", "{}", "[a] "),
+            ("{a: {$not: {$gt: 1}}, b: {$not: {$eq: 1}}}", "{}", "[] a:1"),
+            ("{b: {$lt: 5}}", "{a: 1}", "[] a:1,b:1 or [] b:1"),
+            ("{b: {$lt: 5}}", "{b: -1, a: 1}", "[] b:-1,a:1"),
             ("{$or: [{a: 1}, {b: 2}]}", "{}", "[a]  | [b] "),
+            (
+                "{$or: [{a: 1, b: {$gt: 3}}, {c: 1}]}",
+                "{d: -1}",
+                "[] d:-1 or [a] d:-1,b:1 | [c] d:-1 or [a] b:1 | [c] ",
+            ),
+            ("{$or: [{a: 1}, {b: {$ne: 1}}]}", "{d: 1}", "[] d:1"),
             ("{a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1}", "{h: 1}", "[a,b,c,d,e,f] "),
             ("{a: 1, 'b..c': 1, '': 1, 'd.$x': 1}", "{}", "[a] "),
             ("{b: 1, '2': 1}", "{}", "[b,2] "),
@@ -256,6 +334,19 @@ mod tests {
         ] {
             assert_eq!(text(filter, sort), expected, "{filter} {sort}");
         }
+    }
+
+    #[test]
+    fn shorter_keys() {
+        let key = |equal: &[&str], rest: &[&str]| Key {
+            equal: equal.iter().map(|path| (*path).to_owned()).collect(),
+            rest: rest.iter().map(|path| ((*path).to_owned(), 1)).collect(),
+        };
+        assert_eq!(
+            key(&["a", "b"], &["c"]).shorter(),
+            [key(&["a", "b"], &[]), key(&["a"], &["c"]), key(&["b"], &["c"])]
+        );
+        assert_eq!(key(&["a"], &[]).shorter(), []);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod cache;
 mod candidate;
 mod key;
 mod query;
+mod text;
 mod useless;
 
 pub(crate) use cache::{CacheSize, TARGET, budget_with};

@@ -2,6 +2,7 @@
 
 use nagi_bson::{Array, Doc, DocBuf, Value};
 
+use super::text::shape;
 use crate::request::is_generic;
 
 /// Commands whose filter is `filter` or `query`, and which can be explained as they are.
@@ -18,6 +19,8 @@ pub(crate) struct Query {
     pub(crate) command: DocBuf,
     /// The time that its client gave it; 0 for no limit.
     pub(crate) max_time_ms: i64,
+    /// The field whose values a `distinct` returns.
+    distinct: Option<String>,
 }
 
 impl Query {
@@ -27,16 +30,10 @@ impl Query {
             return None;
         }
         let max_time_ms = nagi_bson::number::truncate_to_i64(example.get("maxTimeMS")).unwrap_or(0);
-        let changed = match (name, example.get("q"), example.get("query")) {
-            ("update", Value::Doc(filter), _) => Some((filter, !example.get("multi").is_truthy())),
-            ("remove", Value::Doc(filter), _) => Some((filter, example.get("limit").is_truthy())),
-            ("findAndModify" | "findandmodify", _, Value::Doc(filter)) => Some((filter, true)),
-            _ => None,
-        };
-        if let Some((filter, is_one)) = changed {
+        if let Some((filter, is_one)) = changed(name, example) {
             let command = as_find(collection, example, filter, is_one);
-            let sort = document(example.get("sort"));
-            return Some(Query { filter: filter.to_buf(), sort, command, max_time_ms });
+            let (filter, sort) = (filter.to_buf(), document(example.get("sort")));
+            return Some(Query { filter, sort, command, max_time_ms, distinct: None });
         }
         if !EXPLAINED.contains(&name) {
             return None;
@@ -59,7 +56,20 @@ impl Query {
                 (document(filter), document(example.get("sort")))
             }
         };
-        Some(Query { filter, sort, command, max_time_ms })
+        let distinct = example.get("key").as_str().filter(|_| name == "distinct");
+        let distinct = distinct.map(str::to_owned);
+        Some(Query { filter, sort, command, max_time_ms, distinct })
+    }
+
+    /// The order in which an index would give its results: that of its sort, or that of the values of a `distinct`
+    /// without a filter.
+    pub(crate) fn order(&self) -> DocBuf {
+        match &self.distinct {
+            Some(path) if self.filter.as_doc().is_empty() => {
+                DocBuf::build(|out| out.put(path.as_str(), 1))
+            }
+            _ => self.sort.clone(),
+        }
     }
 
     /// True if it runs JavaScript, which only its client should make the server run.
@@ -72,6 +82,9 @@ impl Query {
         let mut text = shape(self.filter.as_doc(), 0);
         if !self.sort.as_doc().is_empty() {
             text.push_str(&format!(" sort {}", nagi_bson::text::doc_text(self.sort.as_doc())));
+        }
+        if let Some(path) = &self.distinct {
+            text.push_str(&format!(" distinct {path}"));
         }
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
         text
@@ -93,6 +106,19 @@ fn runs_scripts(value: Value<'_>) -> bool {
 
 fn document(value: Value<'_>) -> DocBuf {
     value.as_doc().unwrap_or(Doc::EMPTY).to_buf()
+}
+
+/// The filter of a command or statement that changes documents, and if it changes only one. A statement of `bulkWrite`
+/// has other fields than one of `update` or `delete`.
+fn changed<'d>(name: &str, example: Doc<'d>) -> Option<(Doc<'d>, bool)> {
+    let multi = example.get("multi").is_truthy();
+    match (name, example.get("q"), example.get("filter"), example.get("query")) {
+        ("update", Value::Doc(filter), ..) => Some((filter, !multi)),
+        ("remove", Value::Doc(filter), ..) => Some((filter, example.get("limit").is_truthy())),
+        ("update" | "remove", _, Value::Doc(filter), _) => Some((filter, !multi)),
+        ("findAndModify" | "findandmodify", .., Value::Doc(filter)) => Some((filter, true)),
+        _ => None,
+    }
 }
 
 /// The find that has the plan of a statement that changes documents. Who may read them may explain it.
@@ -133,55 +159,6 @@ fn beginning(pipeline: Array<'_>) -> (DocBuf, DocBuf) {
         }),
     };
     (filter, sort.to_buf())
-}
-
-/// Depth below which a filter is shown as `?`.
-const DEPTH_MAX: usize = 8;
-
-/// A filter with `?` for each value. A document that a field is compared with is a value: its fields may be data.
-fn shape(filter: Doc<'_>, depth: usize) -> String {
-    let part = |name: &str, value: Value<'_>| match value {
-        _ if depth >= DEPTH_MAX => "?".to_owned(),
-        Value::Array(list) if matches!(name, "$and" | "$or" | "$nor") => {
-            let each = |item: Value<'_>| {
-                item.as_doc().map_or("?".to_owned(), |filter| shape(filter, depth + 1))
-            };
-            listed(list.iter().map(each).collect(), ['[', ']'])
-        }
-        Value::Doc(operators) if !name.starts_with('$') && is_operators(operators) => {
-            compared(operators, depth + 1)
-        }
-        _ => "?".to_owned(),
-    };
-    let parts = filter.iter().map(|e| format!("{}: {}", e.name(), part(e.name(), e.value())));
-    listed(parts.collect(), ['{', '}'])
-}
-
-/// What a field is compared with.
-fn compared(operators: Doc<'_>, depth: usize) -> String {
-    let part = |name: &str, value: Value<'_>| match (name, value) {
-        _ if depth >= DEPTH_MAX => "?".to_owned(),
-        ("$not" | "$elemMatch", Value::Doc(inner)) if is_operators(inner) => {
-            compared(inner, depth + 1)
-        }
-        ("$elemMatch", Value::Doc(filter)) => shape(filter, depth + 1),
-        _ => "?".to_owned(),
-    };
-    let parts = operators.iter().map(|e| format!("{}: {}", e.name(), part(e.name(), e.value())));
-    listed(parts.collect(), ['{', '}'])
-}
-
-fn is_operators(doc: Doc<'_>) -> bool {
-    doc.first().is_some_and(|first| {
-        first.name().starts_with('$') && !matches!(first.name(), "$ref" | "$id" | "$db")
-    })
-}
-
-fn listed(parts: Vec<String>, ends: [char; 2]) -> String {
-    match parts.is_empty() {
-        true => format!("{}{}", ends[0], ends[1]),
-        false => format!("{} {} {}", ends[0], parts.join(", "), ends[1]),
-    }
 }
 
 #[cfg(test)]
@@ -227,6 +204,24 @@ mod tests {
             r#"{"find":"c","filter":{"a":1},"sort":{"b":1},"limit":1}"#,
         );
         check(
+            "update",
+            "{update: 0, filter: {a: 1}, updateMods: {$set: {b: 1}}, multi: true, sort: {c: 1}}",
+            "{ a: ? } sort { c: 1 }",
+            r#"{"find":"c","filter":{"a":1},"sort":{"c":1}}"#,
+        );
+        check(
+            "remove",
+            "{delete: 0, filter: {a: 1}, multi: false}",
+            "{ a: ? }",
+            r#"{"find":"c","filter":{"a":1},"limit":1}"#,
+        );
+        check(
+            "distinct",
+            "{distinct: 'c', key: 'b', query: {}}",
+            "{} distinct b",
+            r#"{"distinct":"c","key":"b","query":{}}"#,
+        );
+        check(
             "count",
             "{count: 'c', query: {a: 1}, maxTimeMS: 5}",
             "{ a: ? }",
@@ -245,7 +240,15 @@ mod tests {
             ),
             (
                 "{l: {$elemMatch: {$gt: 1}}, $expr: {$eq: ['$a', {secret: 1}]}}",
-                "{ l: { $elemMatch: { $gt: ? } }, $expr: ? }",
+                "{ l: { $elemMatch: { $gt: ? } }, $expr: { $eq: [ $a, ? ] } }",
+            ),
+            (
+                "{$expr: {$and: [{$in: ['$a.b', ['secret', 1]]}, {$ne: ['$$v', {$literal: 'secret'}]}]}}",
+                "{ $expr: { $and: [ { $in: [ $a.b, ? ] }, { $ne: [ $$v, { $literal: ? } ] } ] } }",
+            ),
+            (
+                "{$expr: {$cond: {if: {$gt: ['$a', 1]}, then: true, else: {secret: '$b'}}}}",
+                "{ $expr: { $cond: { if: { $gt: [ $a, ? ] }, then: ?, else: ? } } }",
             ),
             ("{}", "{}"),
         ] {
@@ -273,6 +276,6 @@ mod tests {
     fn others_are_left_out() {
         assert_eq!(read("insert", "{insert: 'c'}"), None);
         assert_eq!(read("find", "{$truncated: '{find: ...'}"), None);
-        assert_eq!(read("update", "{update: 0, filter: {a: 1}}"), None);
+        assert_eq!(read("update", "{update: 0, multi: true}"), None);
     }
 }

@@ -147,7 +147,8 @@ fn note_shape(server: &Server, finished: &Finished<'_>) {
             (op.namespace(), &own)
         }
     };
-    let counts = [done.returned, done.matched, done.deleted];
+    let values = (done.returned.is_none() && done.found_values > 0).then_some(done.found_values);
+    let counts = [done.returned, done.matched, done.deleted, values];
     let plan = plan_of(finished);
     let client = op.client();
     // The operation's own copy of a large command is cut.

@@ -83,15 +83,20 @@ pub(super) fn text(name: &str, command: Doc<'_>) -> String {
     text
 }
 
-/// A hash of what [`text`] names of a pipeline, so that a row has one text; 0 without a pipeline. The plan's shape has
-/// only the filter and the sort at the beginning.
+/// A hash of what [`text`] names of a pipeline, or of the field of a `distinct`, so that a row has one text; 0 for
+/// other commands. The plan's shape has only the filter and the sort at the beginning.
 pub(super) fn stages_hash(command: Doc<'_>) -> u32 {
     // Clients choose the names. The rows live as long as the process, and so do the keys.
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    let Value::Array(pipeline) = command.get("pipeline") else { return 0 };
     let mut hasher = KEYS.build_hasher();
-    stage_names(pipeline).take(STAGES_NAMED_MAX).for_each(|name| name.hash(&mut hasher));
-    stage_names(pipeline).nth(STAGES_NAMED_MAX).is_some().hash(&mut hasher);
+    match (command.get("pipeline"), command.get("key")) {
+        (Value::Array(pipeline), _) => {
+            stage_names(pipeline).take(STAGES_NAMED_MAX).for_each(|name| name.hash(&mut hasher));
+            stage_names(pipeline).nth(STAGES_NAMED_MAX).is_some().hash(&mut hasher);
+        }
+        (_, Value::String(path)) if command.element("distinct").is_some() => path.hash(&mut hasher),
+        _ => return 0,
+    }
     (hasher.finish() as u32).max(1)
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails when something is not as it must be")]
 
 mod advise;
+mod advise_ways;
 mod allocations;
 mod audit;
 mod auth;

@@ -94,6 +94,89 @@ fn pipelines_with_other_stages_have_rows_of_their_own() {
     }
 }
 
+/// All of them were one row, whatever they asked for.
+#[test]
+fn expressions_have_rows_of_their_own() {
+    let server = server();
+    let mut client = Client::new(&server);
+    ok(&mut client, "{insert: 'c', documents: [{a: 1, b: 2}]}");
+    all_are_slow(&mut client);
+    for filter in ["{$gt: ['$a', 5]}", "{$gt: ['$a', 7]}", "{$eq: ['$a', '$b']}"] {
+        ok(&mut client, &format!("{{find: 'c', filter: {{$expr: {filter}}}}}"));
+    }
+    let found = rows(&server, "test.c", "find");
+    let mut texts: Vec<(&str, f64)> = found
+        .iter()
+        .map(|row| (row.get("shape").as_str().unwrap(), figure(row, "count")))
+        .collect();
+    texts.sort_by(|a, b| a.0.cmp(b.0));
+    let expected =
+        [("{ $expr: { $eq: [ $a, $b ] } }", 1.0), ("{ $expr: { $gt: [ $a, ? ] } }", 2.0)];
+    assert_eq!(texts, expected);
+}
+
+/// The fields of `distinct` commands are not in the shape of their plans.
+#[test]
+fn distinct_values_have_rows_by_their_fields() {
+    let server = server();
+    let mut client = Client::new(&server);
+    ok(&mut client, "{insert: 'c', documents: [{a: 1, b: 2}, {a: 1, b: 3}]}");
+    all_are_slow(&mut client);
+    ok(&mut client, "{distinct: 'c', key: 'a'}");
+    ok(&mut client, "{distinct: 'c', key: 'b'}");
+    let found = rows(&server, "test.c", "distinct");
+    let mut texts: Vec<(&str, f64)> = found
+        .iter()
+        .map(|row| (row.get("shape").as_str().unwrap(), figure(row, "nReturned")))
+        .collect();
+    texts.sort_by(|a, b| a.0.cmp(b.0));
+    assert_eq!(texts, [("{} distinct a", 1.0), ("{} distinct b", 2.0)]);
+}
+
+/// Statements of `bulkWrite` have other fields than those of `update` and `delete`.
+#[test]
+fn statements_of_a_bulk_write_have_a_shape() {
+    let server = server();
+    let mut client = Client::new(&server);
+    ok(&mut client, "{insert: 'c', documents: [{a: 1}]}");
+    all_are_slow(&mut client);
+    let update = "{update: 0, filter: {a: 5}, updateMods: {$set: {q: 1}}}";
+    let delete = "{delete: 0, filter: {b: {$lt: -1}}}";
+    let command =
+        format!("{{bulkWrite: 1, ops: [{update}, {delete}], nsInfo: [{{ns: 'test.c'}}]}}");
+    let command = nagi_bson::json::parse(&command).unwrap();
+    assert!(is_ok(&client.run("admin", command.as_doc())));
+    for (operation, shape) in [("update", "{ a: ? }"), ("remove", "{ b: { $lt: ? } }")] {
+        let found = rows(&server, "test.c", operation);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].get("shape").as_str(), Some(shape));
+    }
+}
+
+/// A long command can be recognized in its entry of the profile.
+#[test]
+fn a_long_command_keeps_the_beginning_of_its_filter() {
+    let mut client = Client::new(&server());
+    ok(&mut client, "{insert: 'c', documents: [{a: 1}]}");
+    ok(&mut client, "{profile: 2}");
+    let numbers: Vec<String> = (0..2000).map(|n| n.to_string()).collect();
+    let filter = format!("{{tenant: 5, a: {{$in: [{}]}}}}", numbers.join(", "));
+    ok(&mut client, &format!("{{find: 'c', filter: {filter}, comment: 'x'}}"));
+    ok(&mut client, &format!("{{aggregate: 'c', pipeline: [{{$match: {filter}}}], cursor: {{}}}}"));
+    ok(&mut client, &format!("{{update: 'c', updates: [{{q: {filter}, u: {{$set: {{z: 1}}}}}}]}}"));
+    ok(&mut client, "{profile: 0}");
+    for (at, field) in [
+        ("command.find", "command.filter.tenant"),
+        ("command.aggregate", "command.pipeline.$match.tenant"),
+        ("command.u", "command.q.tenant"),
+    ] {
+        let kept = format!("'command.$truncated': true, '{at}': {{$exists: true}}, '{field}': 5");
+        let reply = ok(&mut client, &format!("{{find: 'system.profile', filter: {{{kept}}}}}"));
+        let batch = reply.get("cursor").as_doc().unwrap().get("firstBatch").to_string();
+        assert!(batch.contains("$in: [ 0, 1, 2, 3"), "{at}: {batch}");
+    }
+}
+
 /// `$merge` runs an update for each document, by `_id`.
 #[test]
 fn the_plan_of_a_pipeline_with_merge_is_its_own() {

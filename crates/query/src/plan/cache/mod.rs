@@ -53,7 +53,7 @@ pub(crate) use filters::IndexFilters;
 pub use filters::{
     ShapeRequest, clear_index_filters, clear_plans, list_index_filters, set_index_filter,
 };
-pub(crate) use shape::{Hash, Shape, hex, short};
+pub(crate) use shape::{Hash, Shape, hex, is_computed, short};
 
 use crate::figures::{Kept, QueryMetrics};
 use crate::limits::{CACHED_PLANS_MAX, REPLAN_FACTOR, WORKS_GROWTH};

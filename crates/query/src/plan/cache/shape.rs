@@ -4,6 +4,7 @@
 //! the same hash share an entry, which may give a slower plan but never a wrong result. The order of conditions in
 //! an `$and`, `$or` or `$nor` does not matter.
 
+use nagi_bson::Value;
 use nagi_lang::{
     collation::Collation,
     filter::{Filter, Pred},
@@ -147,13 +148,48 @@ fn of_filter(filter: &Filter) -> u64 {
         }
         Filter::AlwaysTrue => {}
         Filter::AlwaysFalse => hash.text("false"),
-        Filter::Expr(_) => hash.text("expr"),
+        Filter::Expr(expr) => {
+            hash.text("expr");
+            of_expression(expr.source.value(), &mut hash);
+        }
         Filter::Schema(_) => hash.text("schema"),
         Filter::Text(_) => hash.text("text"),
         Filter::Where(_) => hash.text("where"),
         Filter::Given(inner) => return of_list("given", std::slice::from_ref(&**inner)),
     }
     hash.finish()
+}
+
+/// Adds the operators, paths and variables of an expression; a constant counts as one whatever it is.
+fn of_expression(value: Value<'_>, hash: &mut Hash) {
+    match value {
+        Value::String(path) if path.starts_with('$') => hash.text(path),
+        Value::Doc(doc) => {
+            for element in doc {
+                hash.text(element.name());
+                match element.name() {
+                    "$literal" => hash.text("?"),
+                    _ => of_expression(element.value(), hash),
+                }
+            }
+            hash.text("}");
+        }
+        Value::Array(items) if items.iter().any(is_computed) => {
+            items.iter().for_each(|item| of_expression(item, hash));
+            hash.text("]");
+        }
+        _ => hash.text("?"),
+    }
+}
+
+/// Returns true if an element of an array is more than a constant.
+pub(crate) fn is_computed(value: Value<'_>) -> bool {
+    match value {
+        Value::String(path) => path.starts_with('$'),
+        Value::Array(array) => array.iter().any(is_computed),
+        Value::Doc(_) => true,
+        _ => false,
+    }
 }
 
 fn name(pred: &Pred) -> &'static str {

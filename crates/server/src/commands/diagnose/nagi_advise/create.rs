@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use nagi_store::{Collection, Namespace};
+use nagi_store::Namespace;
 
 use super::Scope;
 use super::trial::{self, Outcome};
-use crate::advice::{Candidate, Key, Needed, Query, merge, needed, serves};
+use super::ways::{Wanted, choose, joined, narrower, wanted};
+use crate::advice::{Candidate, Query, merge};
 use crate::core::command::prelude::*;
 use crate::metrics::slow_shapes::SlowShape;
 
@@ -14,7 +15,7 @@ use crate::metrics::slow_shapes::SlowShape;
 const ADVICE_MAX: usize = 40;
 /// Limit of the shapes that are listed without advice.
 const NOT_ADVISED_MAX: usize = 60;
-/// Documents read for each one returned; an index is not advised if it is less.
+/// The gain of an index is told from this on.
 const RATIO_MIN: f64 = 2.0;
 
 /// A shape with what was read of its example.
@@ -23,6 +24,8 @@ pub(super) struct Shape {
     pub(super) slow: SlowShape,
     /// None if its example is missing, or of another kind.
     pub(super) query: Option<Query>,
+    /// The index is for a `$lookup` of it.
+    pub(super) joins: bool,
 }
 
 /// An index that would help.
@@ -58,7 +61,7 @@ pub(super) fn find(cx: &mut Context<'_>, req: &Request<'_>, scope: &Scope<'_>) -
         advice: Vec::new(),
         not_advised: Vec::new(),
     };
-    let mut by_collection: BTreeMap<String, Vec<(Shape, Vec<Key>)>> = BTreeMap::new();
+    let mut by_collection: BTreeMap<String, Vec<Wanted>> = BTreeMap::new();
     for slow in slow {
         let Ok(ns) = Namespace::parse(&slow.ns) else { continue };
         if !scope.has(ns.database(), ns.collection()) {
@@ -68,19 +71,23 @@ pub(super) fn find(cx: &mut Context<'_>, req: &Request<'_>, scope: &Scope<'_>) -
         found.operation_count += slow.count;
         let example = slow.example.as_ref();
         let query = example.and_then(|e| Query::of(&slow.name, ns.collection(), e.as_doc()));
-        let shape = Shape { slow, query };
+        let shape = Shape { slow, query, joins: false };
         let collection = cx.store().collection(&ns);
-        match keys(&shape, collection.as_deref()) {
-            Ok(keys) => {
-                by_collection.entry(ns.as_str().to_owned()).or_default().push((shape, keys))
-            }
-            Err(reason) => found.not_advised.push(NotAdvised { shape, reason }),
+        let mut add = |ns: Namespace, wanted| {
+            by_collection.entry(ns.as_str().to_owned()).or_default().push(wanted);
+        };
+        match wanted(&shape, (&ns, collection.as_deref()), scope.measures) {
+            Ok(wanted) => add(ns, wanted),
+            Err(reason) => match joined(cx, &ns, &shape) {
+                Some((ns, wanted)) => add(ns, wanted),
+                None => found.not_advised.push(NotAdvised { shape, reason }),
+            },
         }
     }
     let clock = trial::Clock::start(scope.measures);
     let mut groups: Vec<_> = by_collection.into_iter().collect();
     groups.sort_by_key(|(_, shapes)| {
-        std::cmp::Reverse(shapes.iter().map(|(shape, _)| shape.slow.total_micros).sum::<u64>())
+        std::cmp::Reverse(shapes.iter().map(|wanted| wanted.shape.slow.total_micros).sum::<u64>())
     });
     for (ns, shapes) in groups {
         let ns = Namespace::parse(&ns)?;
@@ -93,75 +100,62 @@ pub(super) fn find(cx: &mut Context<'_>, req: &Request<'_>, scope: &Scope<'_>) -
     Ok(found)
 }
 
-/// The keys of the indexes that a shape needs, or why no index is advised.
-fn keys(shape: &Shape, collection: Option<&Collection>) -> std::result::Result<Vec<Key>, String> {
-    let slow = &shape.slow;
-    let Some(query) = &shape.query else {
-        return Err("the command has no filter, or is too long to be kept".to_owned());
-    };
-    let Some(collection) = collection else {
-        return Err("the collection does not exist any more".to_owned());
-    };
-    if collection.is_view() || collection.options.timeseries.is_some() {
-        return Err("it reads a view or a time series".to_owned());
-    }
-    let returned = slow.returned.max(slow.count).max(1);
-    if slow.docs_examined as f64 / returned as f64 <= RATIO_MIN && !slow.sorts {
-        return Err(
-            "few documents are read for each one returned: the time is spent elsewhere".into()
-        );
-    }
-    if query.command.as_doc().element("collation").is_some() {
-        return Err("it has a collation of its own, which the index would need, too".to_owned());
-    }
-    let keys = match needed(query.filter.as_doc(), query.sort.as_doc()) {
-        Needed::Indexes(keys) => keys,
-        Needed::None(why) => return Err(why.to_owned()),
-    };
-    let existing = ready(collection);
-    let missing = |key: &Key| existing.iter().all(|(_, fields)| !serves(fields, key));
-    if !keys.iter().any(missing) {
-        let serving =
-            existing.iter().find(|(_, fields)| keys.iter().any(|key| serves(fields, key)));
-        let name = serving.map_or("", |(name, _)| name.as_str());
-        return Err(format!("the index {name} begins with the fields that it needs"));
-    }
-    Ok(keys.into_iter().filter(missing).collect())
+/// What is known of the shapes of a collection while their indexes are tried.
+struct Verdicts {
+    served: Vec<bool>,
+    /// Why an index is not advised for them.
+    reasons: Vec<Option<String>>,
 }
 
-/// The indexes that any query of the collection's collation can use, with their fields.
-fn ready(collection: &Collection) -> Vec<(String, Vec<(String, i32)>)> {
-    collection
-        .ready_indexes()
-        .filter(|index| {
-            let spec = &index.spec;
-            spec.kind.facts().by_value
-                && !spec.sparse
-                && !spec.hidden
-                && spec.partial.is_none()
-                && spec.collation == collection.options.collation
-        })
-        .map(|index| (index.name().to_owned(), super::drop::fields(&index.spec)))
-        .collect()
-}
-
-/// Merges the keys of a collection's shapes, tries the indexes, and adds the outcome to `found`.
+/// Chooses and merges the keys of a collection's shapes, tries the indexes, and adds the outcome to `found`.
+///
+/// An index may be impossible: two of its fields are arrays in one document, or a key is too long. What it was merged
+/// from is then tried in a second round, and then without one of the fields.
 fn advise_on(
     cx: &mut Context<'_>,
     req: &Request<'_>,
-    (ns, shapes): (&Namespace, Vec<(Shape, Vec<Key>)>),
+    (ns, mut all): (&Namespace, Vec<Wanted>),
     clock: &trial::Clock,
     found: &mut Found,
 ) -> Result<()> {
-    let needed = shapes.iter().enumerate().flat_map(|(at, (_, keys))| {
-        keys.iter().map(move |key| (at, key.clone())).collect::<Vec<_>>()
+    let mut verdicts = Verdicts { served: vec![false; all.len()], reasons: vec![None; all.len()] };
+    let impossible = try_all(cx, req, (ns, &mut all), clock, (found, &mut verdicts))?;
+    if !impossible.is_empty() {
+        for (at, wanted) in all.iter_mut().enumerate() {
+            wanted.ways = match verdicts.served[at] {
+                true => Vec::new(),
+                false => narrower(at, &wanted.ways, &impossible),
+            };
+        }
+        try_all(cx, req, (ns, &mut all), clock, (found, &mut verdicts))?;
+    }
+    let left = all.into_iter().zip(verdicts.served).zip(verdicts.reasons);
+    for ((wanted, _), reason) in left.filter(|((_, served), _)| !served) {
+        if let Some(reason) = wanted.served_by.or(reason) {
+            found.not_advised.push(NotAdvised { shape: wanted.shape, reason });
+        }
+    }
+    Ok(())
+}
+
+/// Tries what the shapes need, and returns the indexes that cannot be built.
+fn try_all(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    (ns, all): (&Namespace, &mut [Wanted]),
+    clock: &trial::Clock,
+    (found, verdicts): (&mut Found, &mut Verdicts),
+) -> Result<Vec<Candidate>> {
+    choose(cx, req, (ns, all), clock)?;
+    let needed = all.iter().enumerate().flat_map(|(at, wanted)| {
+        let keys = wanted.ways.first().into_iter().flatten();
+        keys.map(move |key| (at, key.clone())).collect::<Vec<_>>()
     });
     let candidates = merge(needed);
-    let shapes: Vec<Shape> = shapes.into_iter().map(|(shape, _)| shape).collect();
+    let shapes: Vec<&Shape> = all.iter().map(|wanted| &wanted.shape).collect();
     let outcomes = trial::measure(cx, req, (ns, &candidates, &shapes), clock)?;
+    let mut impossible = Vec::new();
     // A shape with several branches is evidence for several indexes; its figures go with each.
-    let mut served = vec![false; shapes.len()];
-    let mut reasons: Vec<Option<String>> = vec![None; shapes.len()];
     for (candidate, outcome) in candidates.into_iter().zip(outcomes) {
         let refusal = outcome.refusal();
         let uses = |at: &usize| match &outcome {
@@ -173,30 +167,31 @@ fn advise_on(
         let reason = refusal.as_deref().unwrap_or("its plan did not use it");
         for at in without {
             let tried = || format!("the index {} was tried: {reason}", candidate.name());
-            reasons[at].get_or_insert_with(tried);
+            verdicts.reasons[at].get_or_insert_with(tried);
         }
-        with.iter().for_each(|at| served[*at] = true);
-        if !with.is_empty() {
-            let taken = with.into_iter().map(|at| shapes[at].clone()).collect();
-            found.advice.push(Advice { ns: ns.clone(), candidate, shapes: taken, outcome });
+        with.iter().for_each(|at| verdicts.served[*at] = true);
+        if matches!(outcome, Outcome::Impossible(_)) {
+            impossible.push(candidate);
+        } else if !with.is_empty() {
+            let shapes = with.into_iter().map(|at| shapes[at].clone()).collect();
+            found.add(Advice { ns: ns.clone(), candidate, shapes, outcome });
         }
     }
-    let left = shapes.into_iter().zip(served).zip(reasons).filter(|((_, served), _)| !served);
-    found.not_advised.extend(
-        left.filter_map(|((shape, _), reason)| Some(NotAdvised { shape, reason: reason? })),
-    );
-    Ok(())
+    Ok(impossible)
 }
 
 impl Shape {
     fn write(&self, out: &mut DocWriter<'_>) {
         let slow = &self.slow;
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        out.put("ns", slow.ns.as_str());
         out.put("operation", slow.name.as_str());
-        if let Some(query) = &self.query {
-            out.put("shape", query.text().as_str());
-        }
+        // With the names of a pipeline's stages, without which several rows would look alike.
+        out.put("shape", slow.text.as_str());
         out.put("planCacheShapeHash", format!("{:08X}", slow.shape).as_str());
+        if slow.stages != 0 {
+            out.put("stagesHash", format!("{:08X}", slow.stages).as_str());
+        }
         out.put("count", number(slow.count));
         out.put("totalMillis", number(slow.total_micros / 1000));
         out.put("slowestMillis", number(slow.slowest_micros / 1000));
@@ -210,6 +205,16 @@ impl Shape {
 }
 
 impl Found {
+    /// Adds an index, or the shapes that it serves if it is there: the second round may need it, too.
+    fn add(&mut self, advice: Advice) {
+        let name = advice.candidate.name();
+        let is_same = |own: &&mut Advice| own.ns == advice.ns && own.candidate.name() == name;
+        match self.advice.iter_mut().find(is_same) {
+            Some(own) => own.shapes.extend(advice.shapes),
+            None => self.advice.push(advice),
+        }
+    }
+
     /// Writes how many operations the advice is based on.
     pub(super) fn write_counts(&self, out: &mut DocWriter<'_>) {
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
@@ -310,7 +315,6 @@ fn nothing_returned_is_said_so() {
 
 impl NotAdvised {
     pub(super) fn write(&self, out: &mut DocWriter<'_>) {
-        out.put("ns", self.shape.slow.ns.as_str());
         out.put("reason", self.reason.as_str());
         self.shape.write(out);
     }

@@ -1,7 +1,8 @@
 //! `nagiAdvise`: advice on indexes, compression and the size of the caches, each with its evidence.
 //!
 //! ```text
-//!   slow shapes since the start -- crate::advice --> indexes -- tried on a sample --> createIndex, with the gain
+//!   slow shapes since the start -- crate::advice --> ways to answer each -- tried on a sample (ways.rs) --> the best
+//!       -- crate::advice --> merged indexes -- tried on a sample (trial.rs) --> createIndex, with the gain
 //!   indexes of all collections -- crate::advice --> prefixes of others, unused ones --> dropIndex
 //!   documents of all collections -- Store::shrunk on a sample --> compress
 //!   a sample of the reads of the caches (kv::reuse) -- crate::advice --> cacheSize
@@ -19,6 +20,7 @@ mod compress;
 mod create;
 mod drop;
 mod trial;
+mod ways;
 
 use crate::clock;
 use crate::core::command::prelude::*;

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nagi_query::{Estimate, HYPOTHETICAL_INDEXES_MAX, Hypothesis};
+use nagi_query::{Estimate, HYPOTHETICAL_INDEXES_MAX, Hypothesis, Side};
 use nagi_store::Namespace;
 
 use super::create::Shape;
+use super::ways::cost;
 use crate::advice::Candidate;
 use crate::clock;
 use crate::commands::crud::try_on_sample;
@@ -25,6 +26,8 @@ const EXAMPLE_TIME_MAX: Duration = Duration::from_secs(5);
 const EXAMPLES_MAX: usize = 4;
 /// An index must make the operations examine so many times less.
 const RATIO_MIN: f64 = 2.0;
+/// Sorting counts if at least one of so many documents that are read is sorted.
+const SORTED_MIN: f64 = 4.0;
 
 /// Ends the trials when their time is over.
 pub(super) struct Clock {
@@ -102,19 +105,26 @@ impl Outcome {
         if !measured.is_used {
             return Some("no plan used it".to_owned());
         }
-        match measured.ratio < RATIO_MIN && !measured.avoids_sort() {
-            true => {
-                Some(format!("the operations would examine only {:.1} times less", measured.ratio))
-            }
-            false => None,
+        if measured.ratio < RATIO_MIN && !measured.avoids_sort() {
+            let text = "the operations would examine only";
+            return Some(format!("{text} {:.1} times less", measured.ratio));
         }
+        let (present, with) = (&measured.present, &measured.with);
+        if with.sorts && !present.sorts && cost(present) < RATIO_MIN * cost(with) {
+            return Some(
+                "the operations would sort in memory what they do not sort now".to_owned(),
+            );
+        }
+        None
     }
 }
 
 impl Measured {
-    /// True if operations sort in memory without the index, and not with it.
+    /// True if operations sort in memory without the index, and not with it, and sorting is much of their work: to
+    /// sort a few documents is cheaper than to read all in order.
     pub(super) fn avoids_sort(&self) -> bool {
-        self.present.sorts && !self.with.sorts
+        let read = self.present.docs_examined.max(self.present.keys_examined);
+        self.present.sorts && !self.with.sorts && self.present.sorted * SORTED_MIN >= read
     }
 
     /// False if the shape at this position of the caller's list was tried, and its plan is without the index.
@@ -143,7 +153,7 @@ impl Measured {
 pub(super) fn measure(
     cx: &mut Context<'_>,
     req: &Request<'_>,
-    (ns, candidates, shapes): (&Namespace, &[Candidate], &[Shape]),
+    (ns, candidates, shapes): (&Namespace, &[Candidate], &[&Shape]),
     clock: &Clock,
 ) -> Result<Vec<Outcome>> {
     let mut outcomes = Vec::with_capacity(candidates.len());
@@ -171,7 +181,7 @@ pub(super) fn measure(
 }
 
 /// A sample with the candidates, or why there is none.
-fn sampled(
+pub(super) fn sampled(
     cx: &mut Context<'_>,
     ns: &Namespace,
     candidates: &[Candidate],
@@ -220,10 +230,43 @@ fn needed_by(at: usize, part: &[Candidate]) -> Vec<String> {
     part.iter().filter(|one| one.served.contains(&at)).map(Candidate::name).collect()
 }
 
+/// Explains the example of a shape without the indexes of these names and with them, or tells why it cannot.
+pub(super) fn sides(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    (ns, shape, indexes): (&Namespace, &Shape, Vec<String>),
+    hypothesis: &Arc<Hypothesis>,
+    clock: &Clock,
+) -> Result<std::result::Result<(Side, Side), String>> {
+    if let Some(over) = clock.over() {
+        return Ok(Err(over.to_owned()));
+    }
+    let Some(query) = &shape.query else {
+        return Ok(Err("no operation of these shapes can be explained".to_owned()));
+    };
+    if shape.joins {
+        return Ok(Err("the reads of a $lookup are in no plan".to_owned()));
+    }
+    if query.runs_scripts() {
+        return Ok(Err("operations that run JavaScript are not tried".to_owned()));
+    }
+    let trial = Sampled { hypothesis: Arc::clone(hypothesis), indexes, sides: None };
+    let command = query.command.as_doc();
+    let own = u64::try_from(query.max_time_ms).ok().filter(|millis| *millis > 0);
+    let most = own.map_or(EXAMPLE_TIME_MAX, Duration::from_millis).min(EXAMPLE_TIME_MAX);
+    let tried =
+        clock.within(cx, most, |cx| try_on_sample(cx, (req, ns.database()), command, trial));
+    Ok(match or_reason(cx, tried)? {
+        Ok(Some(sides)) => Ok(sides),
+        Ok(None) => Err("the user may not run the operation".to_owned()),
+        Err(text) => Err(text),
+    })
+}
+
 fn try_one(
     cx: &mut Context<'_>,
     req: &Request<'_>,
-    (ns, candidate, part, shapes): (&Namespace, &Candidate, &[Candidate], &[Shape]),
+    (ns, candidate, part, shapes): (&Namespace, &Candidate, &[Candidate], &[&Shape]),
     hypothesis: &Arc<Hypothesis>,
     clock: &Clock,
 ) -> Result<Outcome> {
@@ -232,24 +275,9 @@ fn try_one(
     let mut reason = "no operation of these shapes can be explained".to_owned();
     let served = candidate.served.iter().filter_map(|at| Some((*at, shapes.get(*at)?)));
     for (at, shape) in served.take(EXAMPLES_MAX) {
-        if let Some(over) = clock.over() {
-            reason = over.to_owned();
-            break;
-        }
-        let Some(query) = &shape.query else { continue };
-        if query.runs_scripts() {
-            reason = "operations that run JavaScript are not tried".to_owned();
-            continue;
-        }
-        let indexes = needed_by(at, part);
-        let trial = Sampled { hypothesis: Arc::clone(hypothesis), indexes, sides: None };
-        let command = query.command.as_doc();
-        let own = u64::try_from(query.max_time_ms).ok().filter(|millis| *millis > 0);
-        let most = own.map_or(EXAMPLE_TIME_MAX, Duration::from_millis).min(EXAMPLE_TIME_MAX);
-        let tried =
-            clock.within(cx, most, |cx| try_on_sample(cx, (req, ns.database()), command, trial));
-        match or_reason(cx, tried)? {
-            Ok(Some((present, with))) => {
+        let trial = (ns, *shape, needed_by(at, part));
+        match sides(cx, req, trial, hypothesis, clock)? {
+            Ok((present, with)) => {
                 if !with.used.contains(&name) {
                     sums.unused_by.push(at);
                     continue;
@@ -259,7 +287,6 @@ fn try_one(
                 keep(&mut sums.plans.0, present.summary);
                 keep(&mut sums.plans.1, with.summary);
             }
-            Ok(None) => reason = "the user may not run the operation".to_owned(),
             Err(text) => reason = text,
         }
     }
@@ -309,6 +336,7 @@ impl Sums {
             sum.keys_examined += weight * one.keys_examined;
             sum.docs_examined += weight * one.docs_examined;
             sum.sorts |= one.sorts;
+            sum.sorted += weight * one.sorted;
         }
     }
 
@@ -319,6 +347,7 @@ impl Sums {
             keys_examined: sum.keys_examined / weight,
             docs_examined: sum.docs_examined / weight,
             sorts: sum.sorts,
+            sorted: sum.sorted / weight,
         };
         (mean(&self.present), mean(&self.with))
     }
