@@ -7,7 +7,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
@@ -19,13 +19,20 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Longest wait in which no request releases a large amount: those that hold memory may themselves be waiting for more.
 const STALL_MAX: Duration = Duration::from_secs(1);
 
-/// What the work of an engine is to know while it waits for memory.
+/// What the work of an engine and the engine know of each other.
 #[derive(Debug, Default)]
 pub struct WorkOrders {
     /// The engine is being closed, and the work ends by itself: it does not wait.
     pub stops: AtomicBool,
-    /// Commits that hold memory wait for the work: it waits for a tenth of the time.
-    pub hurries: AtomicBool,
+    /// Work that waits for memory. Commits that hold memory must not wait for it.
+    waiting: AtomicUsize,
+}
+
+impl WorkOrders {
+    /// Returns true if work waits for memory.
+    pub fn waits(&self) -> bool {
+        self.waiting.load(SeqCst) > 0
+    }
 }
 
 /// The memory of one flush or compaction. When it is dropped, the allocator returns its free pages.
@@ -70,6 +77,7 @@ impl Work {
         let mut line = budget.queue.lock();
         let number = line.join_work();
         budget.waiting.fetch_add(1, SeqCst);
+        self.orders.waiting.fetch_add(1, SeqCst);
         let begun = Instant::now();
         let (mut moved, mut freed) = (begun, budget.freed_count());
         let granted = loop {
@@ -82,14 +90,14 @@ impl Work {
             if others || freed != budget.freed_count() {
                 (moved, freed) = (now, budget.freed_count());
             }
-            let part = if self.orders.hurries.load(SeqCst) { 10 } else { 1 };
-            let late = now - moved >= STALL_MAX / part || now - begun >= WAIT_MAX / part;
+            let late = now - moved >= STALL_MAX || now - begun >= WAIT_MAX;
             if late || self.orders.stops.load(SeqCst) {
                 break false;
             }
             budget.freed.wait_for(&mut line, LOOK_AROUND);
         };
         line.leave(number);
+        self.orders.waiting.fetch_sub(1, SeqCst);
         budget.waiting.fetch_sub(1, SeqCst);
         budget.freed.notify_all();
         granted
@@ -114,12 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_little_while_the_engine_is_closed_or_commits_wait_for_it() {
-        let all: [fn(&WorkOrders) -> &AtomicBool; 2] = [|all| &all.stops, |all| &all.hurries];
-        all.into_iter().for_each(begins_soon);
-    }
-
-    fn begins_soon(order: fn(&WorkOrders) -> &AtomicBool) {
+    fn it_does_not_wait_while_the_engine_is_closed() {
         let budget = Budget::new(256 * MIB);
         let _held = budget.try_charge(Pool::Evaluation, 70 * MIB).unwrap();
         let mut other = new(&budget);
@@ -136,7 +139,10 @@ mod tests {
         while !budget.has_waiting() {
             std::thread::yield_now();
         }
-        order(&orders).store(true, SeqCst);
+        while !orders.waits() {
+            std::thread::yield_now();
+        }
+        orders.stops.store(true, SeqCst);
         let begun = Instant::now();
         assert_eq!(waits.join().unwrap(), 130 * MIB);
         assert!(

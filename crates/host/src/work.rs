@@ -22,8 +22,8 @@ impl WorkMemory for ChargedWork {
         Box::new(Job(Work::new(&self.budget, &self.orders)))
     }
 
-    fn hurry(&self, hurries: bool) {
-        self.orders.hurries.store(hurries, SeqCst);
+    fn waits(&self) -> bool {
+        self.orders.waits()
     }
 
     fn stop(&self) {

@@ -57,26 +57,15 @@ impl LargeCommits {
         let gets_large = |space: Space| db.damaged().large_flushes.gets_large(space);
         let is_bounded = self.has_small_memtables && db.spaces().any(gets_large);
         let turn = if is_bounded { self.turn.try_lock_until(until) } else { None };
-        let hurry = |hurries| {
-            if let Some(memory) = &db.damaged().work_memory {
-                memory.hurry(hurries);
-            }
-        };
-        let mut has_hurried = false;
+        // The compaction is next to get the memory that this commit holds.
+        let waits = || db.damaged().work_memory.as_ref().is_some_and(|memory| memory.waits());
         let most = self.memtables_max.saturating_sub(bytes as u64);
         loop {
             let flushing = stats::flushing_bytes(db);
             let is_flushed = flushing == 0 || flushing <= most;
-            let is_merged = !is_bounded || run_count(db) < RUNS_MAX;
+            let is_merged = !is_bounded || run_count(db) < RUNS_MAX || waits();
             if is_flushed && is_merged || Instant::now() >= until {
-                if has_hurried {
-                    hurry(false);
-                }
                 return turn;
-            }
-            if !is_merged && !has_hurried && turn.is_some() {
-                has_hurried = true;
-                hurry(true);
             }
             sleep(LOOK);
         }

@@ -34,8 +34,8 @@ pub trait WorkMemory: Send + Sync + fmt::Debug {
     /// Begins the account of a job.
     fn begin(&self) -> Box<dyn WorkCharge>;
 
-    /// Whether large commits, which hold memory, wait for compactions: these wait for memory only a little then.
-    fn hurry(&self, hurries: bool);
+    /// Returns true if a job waits for memory. Commits, which hold memory, must not wait for such a job.
+    fn waits(&self) -> bool;
 
     /// The database is about to be closed: jobs that wait, and later ones, do not wait any more. RocksDB ends them at
     /// their next step.
@@ -137,7 +137,9 @@ mod tests {
             Box::new(Noted(Arc::clone(&self.0)))
         }
 
-        fn hurry(&self, _: bool) {}
+        fn waits(&self) -> bool {
+            false
+        }
 
         fn stop(&self) {}
     }
