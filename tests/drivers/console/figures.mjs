@@ -117,8 +117,8 @@ export async function stallsOfWork({ page, go }, client, server) {
       (stall) => stall.toMs > since && stall.causes.some((one) => one.cause === cause),
     );
   for (const [cause, text, wait] of [
-    ['flush', /memtables were being written to files/, () => client.db('admin').command({ fsync: 1 })],
-    ['compaction', /compactions ran/, () => client.db('work').command({ compact: 'stalls' })],
+    ['flush', /memtables? (was|were) being written to/, () => client.db('admin').command({ fsync: 1 })],
+    ['compaction', /compactions? ran/, () => client.db('work').command({ compact: 'stalls' })],
   ]) {
     const since = Date.now();
     let found = null;
