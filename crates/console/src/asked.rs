@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{self, HeaderMap};
 use hyper::{Method, Request, StatusCode};
 use nagi_error::Code;
@@ -46,6 +46,10 @@ impl Asked {
             let status = StatusCode::PAYLOAD_TOO_LARGE;
             Refusal::new(status, Code::BSON_OBJECT_TOO_LARGE, "The request is larger than 2 MiB")
         };
+        // Not after it was waited for.
+        if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+            return Err(too_large());
+        }
         let collected =
             tokio::time::timeout(BODY_TIME_MAX, Limited::new(body, BODY_BYTES_MAX).collect());
         let body = match collected.await {

@@ -39,6 +39,11 @@ fn sizes_are_bounded() {
     let running = start(false);
     let large = format!("{{db: 'a', command: {{find: '{}'}}}}", "x".repeat(3 << 20));
     assert_eq!(running.post("/api/command", "", &large).status, 413);
+    let announced = "POST /api/command HTTP/1.1\r\nhost: localhost\r\n\
+                     content-type: application/json\r\nx-nagi-console: 1\r\ncontent-length: 1000000000\r\n\r\n{";
+    let begun = std::time::Instant::now();
+    assert_eq!(running.raw(announced.as_bytes()).status, 413);
+    assert!(begun.elapsed().as_secs() < 15, "nothing more was waited for");
     let head = format!("x: {}\r\n", "y".repeat(64 << 10));
     assert!([0, 400, 431].contains(&running.get("/", &head).status));
     for size in [1, 5] {
