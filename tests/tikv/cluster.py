@@ -1,5 +1,6 @@
 """A placement driver and a store with TiKV's protocol on loopback, for tests; see `build` for what they are."""
 
+import http.server
 import os
 import shutil
 import signal
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -42,6 +44,26 @@ class Stopped:
         self.process.send_signal(signal.SIGCONT)
 
 
+class Control(http.server.BaseHTTPRequestHandler):
+    """Does something with a process, for tests in other programs: POST /stop/NAME, /continue/NAME, /kill/NAME, /start/NAME."""
+
+    cluster = None
+
+    def do_POST(self):  # noqa: N802, the name that the base class calls
+        _, what, name = self.path.split("/")
+        if what == "kill":
+            self.cluster.kill(name)
+        elif what == "start":
+            self.cluster.restart(name)
+        else:
+            self.cluster.processes[name].send_signal(signal.SIGSTOP if what == "stop" else signal.SIGCONT)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
 class Cluster:
     """One placement driver and one store. Their data are removed at the end."""
 
@@ -50,6 +72,7 @@ class Cluster:
         self.folder = tempfile.mkdtemp(prefix="nagi-tikv-")
         self.commands = {}
         self.processes = {}
+        self.control = None
 
     def spawn(self, name, program, *arguments):
         self.commands[name] = [os.path.join(self.programs, program), *arguments]
@@ -90,8 +113,14 @@ class Cluster:
         # One store: the placement driver need not look for others.
         one = urllib.request.Request(f"http://{pd}/pd/api/v1/config", data=b'{"max-replicas": 1}', method="POST")
         self.wait_for("setting of the placement driver", lambda: self.answers(one))
-        pids = {f"NAGI_TIKV_{name}_PID": str(process.pid) for name, process in self.processes.items()}
-        return {"NAGI_TIKV_PD": pd, "NAGI_TIKV_ADMIN": admin, **pids}
+        return {"NAGI_TIKV_PD": pd, "NAGI_TIKV_ADMIN": admin}
+
+    def controlled(self):
+        """Listens for tests (see `Control`); the address."""
+        self.control = http.server.HTTPServer(("127.0.0.1", free_ports(1, after=4)[0]), Control)
+        Control.cluster = self
+        threading.Thread(target=self.control.serve_forever, daemon=True).start()
+        return "127.0.0.1:%d" % self.control.server_port
 
     def driver(self, name, pd, peer):
         """Starts a placement driver of a cluster of its own."""
@@ -125,6 +154,8 @@ class Cluster:
                 print(f"{name} ended with {process.returncode}:\n{self.log(name)}", file=sys.stderr)
 
     def stop(self):
+        if self.control:
+            self.control.shutdown()
         for process in reversed(self.processes.values()):
             process.terminate()
             try:

@@ -4,7 +4,8 @@
     tests/tikv/run.py COMMAND...
 
 The command finds NAGI_TIKV_PD (host:port of the placement driver), NAGI_TIKV_ADMIN (host:port at which the store counts
-requests and splits regions), NAGI_TIKV_PD_PID and NAGI_TIKV_STORE_PID (their processes). Its exit code is this program's.
+requests and splits regions) and NAGI_TIKV_CONTROL (host:port at which processes PD and STORE are stopped, killed and
+started: POST /kill/STORE). Its exit code is this program's.
 """
 
 import os
@@ -24,6 +25,7 @@ def main():
     begun = time.monotonic()
     try:
         addresses = cluster.start()
+        addresses["NAGI_TIKV_CONTROL"] = cluster.controlled()
         print(f"tikv: a placement driver and a store after {time.monotonic() - begun:.1f} s", flush=True)
         status = subprocess.call(sys.argv[1:], env={**os.environ, **addresses})
         cluster.report()

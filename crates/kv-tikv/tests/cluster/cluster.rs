@@ -17,10 +17,11 @@ use nagi_kv_tikv::{Address, Options, Tikv, open};
 
 const PD: &str = "NAGI_TIKV_PD";
 const ADMIN: &str = "NAGI_TIKV_ADMIN";
+const CONTROL: &str = "NAGI_TIKV_CONTROL";
 /// The process of the store.
-pub(crate) const STORE: &str = "NAGI_TIKV_STORE_PID";
+pub(crate) const STORE: &str = "STORE";
 /// That of the placement driver.
-pub(crate) const DRIVER: &str = "NAGI_TIKV_PD_PID";
+pub(crate) const DRIVER: &str = "PD";
 
 fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run this test by `make tikv`"))
@@ -47,9 +48,14 @@ pub(crate) fn node(prefix: &str) -> Arc<dyn Engine> {
     engine(prefix)
 }
 
-fn admin(request: &str) -> String {
-    let address = variable(ADMIN);
-    let mut stream = TcpStream::connect(&address).expect("the store listens");
+/// The address of the placement driver.
+pub(crate) fn placement_driver() -> String {
+    variable(PD)
+}
+
+fn ask(server: &str, request: &str) -> String {
+    let address = variable(server);
+    let mut stream = TcpStream::connect(&address).expect("it listens");
     write!(stream, "{request} HTTP/1.0\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n")
         .expect("sends");
     let mut answer = String::new();
@@ -65,19 +71,18 @@ pub(crate) fn calls() -> BTreeMap<String, u64> {
         let (method, count) = line.split_once(' ').expect("a method and a count");
         (method.to_owned(), count.trim().parse().expect("a number"))
     };
-    admin("GET /calls").lines().map(line).collect()
+    ask(ADMIN, "GET /calls").lines().map(line).collect()
 }
 
 /// Splits a region before a stored key.
 pub(crate) fn split(key: &[u8]) {
     let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    admin(&format!("POST /split?key={hex}"));
+    ask(ADMIN, &format!("POST /split?key={hex}"));
 }
 
-/// Sends a signal to a process.
-pub(crate) fn signal(name: &str, process: &str) {
-    let sent = process::Command::new("kill").args([name, &variable(process)]).status();
-    assert!(sent.expect("kill runs").success());
+/// Does something with a process of the cluster: `stop` and `continue` it, `kill` it, `start` it again.
+pub(crate) fn control(what: &str, process: &str) {
+    ask(CONTROL, &format!("POST /{what}/{process}"));
 }
 
 /// A counter of an engine.

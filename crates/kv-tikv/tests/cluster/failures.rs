@@ -9,7 +9,7 @@ use std::{
 use nagi_kv::{Durability, Engine, Error, Space, TxnOptions};
 use nagi_kv_tikv::{Options, open};
 
-use crate::cluster::{DRIVER, STORE, get, new_prefix, options, put, signal, stat};
+use crate::cluster::{DRIVER, STORE, control, get, new_prefix, options, put, stat};
 
 const CALL: Duration = Duration::from_secs(2);
 
@@ -27,14 +27,14 @@ struct Stopped(&'static str);
 
 impl Stopped {
     fn now(process: &'static str) -> Stopped {
-        signal("-STOP", process);
+        control("stop", process);
         Stopped(process)
     }
 }
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        signal("-CONT", self.0);
+        control("continue", self.0);
     }
 }
 

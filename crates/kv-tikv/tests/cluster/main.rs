@@ -7,6 +7,7 @@ mod cluster;
 mod contract;
 mod crash;
 mod failures;
+mod killed;
 mod limits;
 mod nodes;
 mod opening;

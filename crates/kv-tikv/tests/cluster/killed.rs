@@ -1,0 +1,156 @@
+//! The store of these tests, killed while transactions commit, keeps what TiKV would keep. By the client alone, without
+//! the engine: what the engine's tests and the server's rely on when they kill the store.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use tikv_client::{CheckLevel, TransactionClient, TransactionOptions};
+use tokio::{runtime::Builder, sync::Semaphore, time::timeout};
+
+use crate::cluster::{STORE, control, new_prefix, placement_driver};
+
+const WRITERS: u64 = 8;
+const ROUNDS: u64 = 3;
+/// Commits between two kills.
+const COMMITS: u32 = 150;
+const ATTEMPT: Duration = Duration::from_secs(5);
+const MOST: Duration = Duration::from_secs(60);
+
+/// What writers share.
+struct Shared {
+    client: TransactionClient,
+    prefix: String,
+    stopped: AtomicBool,
+    /// One for each acknowledged commit.
+    commits: Semaphore,
+}
+
+impl Shared {
+    /// The first key decides a commit; the store learns of the others after the answer.
+    fn keys(&self, writer: u64, number: u64) -> [Vec<u8>; 3] {
+        [0, 1, 2].map(|part| format!("{}-{part}-{writer}-{number}", self.prefix).into_bytes())
+    }
+
+    fn counter(&self, writer: u64) -> Vec<u8> {
+        format!("{}-counter-{writer}", self.prefix).into_bytes()
+    }
+
+    /// Puts the keys of a number and adds one to the writer's counter.
+    async fn write(&self, writer: u64, number: u64) -> tikv_client::Result<()> {
+        let options = TransactionOptions::new_optimistic().drop_check(CheckLevel::None);
+        let mut transaction = self.client.begin_with_options(options).await?;
+        for key in self.keys(writer, number) {
+            transaction.put(key, number.to_string()).await?;
+        }
+        let counted = transaction.get(self.counter(writer)).await?;
+        let counted: u64 = counted.map_or(0, |text| to_number(&text));
+        transaction.put(self.counter(writer), (counted + 1).to_string()).await?;
+        transaction.commit().await.map(|_| ())
+    }
+}
+
+/// A stored number. An empty value is how some stores answer if there is none.
+fn to_number(text: &[u8]) -> u64 {
+    std::str::from_utf8(text).expect("text").parse().unwrap_or(0)
+}
+
+/// Writes until it is stopped. The numbers that were acknowledged, and how many have an unknown outcome.
+async fn writer(shared: Arc<Shared>, writer: u64) -> (Vec<u64>, u64) {
+    let (mut acknowledged, mut unknown) = (Vec::new(), 0);
+    for number in 0.. {
+        if shared.stopped.load(SeqCst) {
+            break;
+        }
+        match timeout(ATTEMPT, shared.write(writer, number)).await {
+            Ok(Ok(())) => {
+                acknowledged.push(number);
+                shared.commits.add_permits(1);
+            }
+            _ => unknown += 1,
+        }
+    }
+    (acknowledged, unknown)
+}
+
+/// Waits for so many commits more.
+async fn progress(shared: &Shared) {
+    let commits = timeout(MOST, shared.commits.acquire_many(COMMITS)).await;
+    commits.expect("the store commits").expect("not closed").forget();
+}
+
+/// The values of keys at a new timestamp, as soon as the store answers.
+async fn read(shared: &Shared, keys: Vec<Vec<u8>>) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let end = Instant::now() + MOST;
+    loop {
+        let attempt = async {
+            let at = shared.client.current_timestamp().await?;
+            let options = TransactionOptions::new_optimistic().drop_check(CheckLevel::None);
+            let found = shared.client.snapshot(at, options).batch_get(keys.clone()).await?;
+            Ok::<_, tikv_client::Error>(found.map(|pair| (pair.0.into(), pair.1)).collect())
+        };
+        if let Ok(Ok(found)) = timeout(ATTEMPT, attempt).await {
+            return found;
+        }
+        assert!(Instant::now() < end, "the store does not come back");
+    }
+}
+
+async fn lost(
+    shared: &Shared,
+    writer: u64,
+    (acknowledged, unknown): &(Vec<u64>, u64),
+) -> Vec<String> {
+    let mut lost = Vec::new();
+    for numbers in acknowledged.chunks(80) {
+        let keys: Vec<_> = numbers.iter().flat_map(|n| shared.keys(writer, *n)).collect();
+        let found = read(shared, keys.clone()).await;
+        let missing = keys.iter().filter(|key| found.get(*key).is_none_or(Vec::is_empty));
+        lost.extend(missing.map(|key| String::from_utf8_lossy(key).into_owned()));
+    }
+    let key = shared.counter(writer);
+    let counted = read(shared, vec![key.clone()]).await.get(&key).map_or(0, |text| to_number(text));
+    let sure = acknowledged.len() as u64;
+    if !(sure..=sure + unknown).contains(&counted) {
+        lost.push(format!(
+            "counter of writer {writer}: {counted}, not {sure} to {}",
+            sure + unknown
+        ));
+    }
+    lost
+}
+
+#[test]
+fn a_killed_store_has_what_it_acknowledged() {
+    let rounds = env::var("NAGI_TIKV_KILLS").map_or(ROUNDS, |text| text.parse().expect("a number"));
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let client = TransactionClient::new(vec![placement_driver()]).await.expect("connects");
+        let prefix = new_prefix();
+        let (stopped, commits) = (AtomicBool::new(false), Semaphore::new(0));
+        let shared = Arc::new(Shared { client, prefix, stopped, commits });
+        let spawn = |number| tokio::spawn(writer(Arc::clone(&shared), number));
+        let writers: Vec<_> = (0..WRITERS).map(spawn).collect();
+        for _ in 0..rounds {
+            progress(&shared).await;
+            control("kill", STORE);
+            control("start", STORE);
+        }
+        progress(&shared).await;
+        shared.stopped.store(true, SeqCst);
+        let (mut missing, mut sure) = (Vec::new(), 0);
+        for (number, writer) in (0..).zip(writers) {
+            let told = writer.await.expect("no panic");
+            sure += told.0.len();
+            missing.extend(lost(&shared, number, &told).await);
+        }
+        println!("{rounds} kills, {sure} acknowledged commits, {} lost", missing.len());
+        assert!(missing.is_empty(), "lost: {missing:?}");
+    });
+}
