@@ -296,6 +296,7 @@ fn copy(error: &Error) -> Error {
         Error::NoMemory => Error::NoMemory,
         Error::Undetermined => Error::Undetermined,
         Error::TakenOver => Error::TakenOver,
+        Error::Interrupted => Error::Interrupted,
         Error::KeyTooLong(bytes, most) => Error::KeyTooLong(*bytes, *most),
         Error::Unreachable(what) => Error::Unreachable(what.clone()),
         Error::Corrupt(what) => Error::Corrupt(what.clone()),

@@ -20,7 +20,10 @@ use tikv_client::{
     CheckLevel, Key, Snapshot, Timestamp, TimestampExt as _, Transaction, TransactionClient,
     TransactionOptions, transaction::HeartbeatOption,
 };
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::oneshot,
+    time::{sleep, timeout},
+};
 
 use crate::{
     calls::{Calls, Count},
@@ -36,6 +39,8 @@ use crate::{
 const ATTEMPT: Duration = Duration::from_secs(5);
 /// Time to find out that a failed commit has not taken effect.
 const ROLLBACK: Duration = Duration::from_secs(10);
+/// The same for a request that was interrupted: a store that works answers in this time.
+const ROLLBACK_LATE: Duration = Duration::from_millis(200);
 /// Locks of an unfinished commit are valid for 3 seconds at least.
 const HEARTBEAT: Duration = Duration::from_secs(2);
 
@@ -217,10 +222,11 @@ impl Client {
     ///
     /// # Errors
     /// `Conflict` if another transaction has committed one of the keys since `begun`; `Undetermined` if it is not
-    /// known whether the changes were committed. With any other error they were not.
+    /// known whether the changes were committed, also because the caller's request was interrupted. With any other error
+    /// they were not.
     pub(crate) fn commit(&self, begun: Begun, changes: Vec<Change>) -> Result<u64> {
         let link = Arc::clone(&self.link);
-        self.runtime.wait(async move { link.commit(begun.0, changes).await })
+        self.runtime.wait_or_stop(|stop| async move { link.commit(begun.0, changes, stop).await })
     }
 }
 
@@ -323,7 +329,12 @@ impl Link {
         }
     }
 
-    async fn commit(&self, mut transaction: Transaction, changes: Vec<Change>) -> Result<u64> {
+    async fn commit(
+        &self,
+        mut transaction: Transaction,
+        changes: Vec<Change>,
+        stop: oneshot::Receiver<()>,
+    ) -> Result<u64> {
         let bytes: usize = changes.iter().map(Change::bytes).sum();
         self.calls.add(Count::Commit, 1);
         // The client takes the timestamp of the commit between its phases.
@@ -331,11 +342,16 @@ impl Link {
         self.calls.add(Count::BytesWritten, bytes as u64);
         let staged = stage(&mut transaction, changes).await;
         staged.map_err(|error| failure("a write", &error))?;
-        let (error, cause) = match timeout(self.options.call_timeout, transaction.commit()).await {
-            Ok(Ok(Some(version))) => return Ok(version.version()),
-            Ok(Ok(None)) => return Err(Error::other("a commit on TiKV without a timestamp")),
-            Ok(Err(error)) => (failure("a commit", &error), Some(error)),
-            Err(_) => (silent("a commit"), None),
+        let committed = tokio::select! {
+            done = timeout(self.options.call_timeout, transaction.commit()) => Some(done),
+            _ = stop => None,
+        };
+        let (error, cause) = match committed {
+            Some(Ok(Ok(Some(version)))) => return Ok(version.version()),
+            Some(Ok(Ok(None))) => return Err(Error::other("a commit on TiKV without a timestamp")),
+            Some(Ok(Err(error))) => (failure("a commit", &error), Some(error)),
+            Some(Err(_)) => (silent("a commit"), None),
+            None => (Error::Interrupted, None),
         };
         self.settle(transaction, cause.as_ref().map(kind), error).await
     }
@@ -348,7 +364,8 @@ impl Link {
         error: Error,
     ) -> Result<u64> {
         self.calls.add(Count::Rollback, 1);
-        let rolled_back = matches!(timeout(ROLLBACK, transaction.rollback()).await, Ok(Ok(())));
+        let most = if matches!(error, Error::Interrupted) { ROLLBACK_LATE } else { ROLLBACK };
+        let rolled_back = matches!(timeout(most, transaction.rollback()).await, Ok(Ok(())));
         if kind == Some(Kind::Conflict) {
             self.calls.add(Count::Conflict, 1);
             return Err(error);

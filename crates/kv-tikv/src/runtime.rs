@@ -3,13 +3,20 @@
 //! Tasks run on threads of the runtime and not on the caller's, whose stack may be small; a panic within the client
 //! ends a task and becomes an error of its caller.
 
-use std::{future::Future, sync::mpsc, time::Duration};
+use std::{
+    future::Future,
+    sync::mpsc::{self, RecvTimeoutError},
+    time::Duration,
+};
 
-use nagi_kv::{Error, Result};
+use nagi_kv::{Error, Result, interrupt};
+use tokio::sync::oneshot;
 
 /// Threads that wait for sockets. Requests are small, so two keep up with some ten thousand in a second.
 const THREADS: usize = 2;
 const STACK_BYTES: usize = 2 << 20;
+/// How often a caller that waits looks if its request was interrupted.
+const LOOK: Duration = Duration::from_millis(20);
 
 pub(crate) struct Runtime(Option<tokio::runtime::Runtime>);
 
@@ -27,17 +34,51 @@ impl Runtime {
     }
 
     /// Runs a task and waits for its result.
+    ///
+    /// # Errors
+    /// Those of the task. `Interrupted` if the caller's request was interrupted: the task does not go on.
     pub(crate) fn wait<T: Send + 'static>(
         &self,
         task: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
+        self.wait_or_stop(|stop| async move {
+            tokio::select! {
+                done = task => done,
+                _ = stop => Err(Error::Interrupted),
+            }
+        })
+    }
+
+    /// Runs a task and waits for its result. The task is told by the channel if the caller's request was interrupted, and
+    /// has to end soon then.
+    pub(crate) fn wait_or_stop<
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    >(
+        &self,
+        task: impl FnOnce(oneshot::Receiver<()>) -> F,
+    ) -> Result<T> {
         let Some(runtime) = &self.0 else { return Err(ended()) };
         let (sender, receiver) = mpsc::sync_channel(1);
+        let (stop, stopped) = oneshot::channel();
+        let task = task(stopped);
         runtime.spawn(async move {
             // The receiver waits below, so the channel is open and empty.
             let _ = sender.send(task.await);
         });
-        receiver.recv().unwrap_or_else(|_| Err(ended()))
+        let mut stop = Some(stop);
+        loop {
+            match receiver.recv_timeout(LOOK) {
+                Ok(done) => return done,
+                Err(RecvTimeoutError::Disconnected) => return Err(ended()),
+                Err(RecvTimeoutError::Timeout) => {
+                    if stop.is_some() && !interrupt::go_on() {
+                        // A task that has just ended has closed the channel.
+                        let _ = stop.take().map(|stop| stop.send(()));
+                    }
+                }
+            }
+        }
     }
 }
 

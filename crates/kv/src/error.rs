@@ -27,6 +27,9 @@ pub enum Error {
     TakenOver,
     /// The key is longer than [`crate::Limits::key_bytes_max`]: its bytes, and the limit. Nothing was written.
     KeyTooLong(usize, usize),
+    /// The request of the calling thread was interrupted while it waited for other machines, see [`crate::interrupt`].
+    /// Nothing was written.
+    Interrupted,
     /// The stores of a distributed engine cannot be reached, or do not answer. Nothing was written; later calls succeed
     /// again once they are back. The text says what was tried.
     Unreachable(String),
@@ -54,6 +57,7 @@ impl fmt::Display for Error {
             }
             Error::NoMemory => f.write_str("no memory to read a large value"),
             Error::Undetermined => f.write_str("the outcome of the commit is unknown"),
+            Error::Interrupted => f.write_str("operation was interrupted"),
             Error::TakenOver => f.write_str("another node has taken over the data"),
             Error::KeyTooLong(bytes, most) => {
                 write!(f, "a key of {bytes} bytes; the storage engine accepts {most}")

@@ -19,6 +19,7 @@
 
 pub mod conformance;
 pub mod difference;
+pub mod interrupt;
 pub mod overlay;
 pub mod reuse;
 pub mod sync;

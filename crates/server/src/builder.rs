@@ -99,6 +99,7 @@ impl ServerBuilder {
             .replica_set
             .map(|names| ReplicaSet::open(config.store.clone(), names, config.oplog));
         nagi_budget::meter::attach_interrupt(crate::op::may_wait);
+        nagi_store::interrupt::attach(crate::op::may_wait);
         let server = Server {
             identity: Identity::new()?,
             clients: Clients::new(&params),

@@ -33,6 +33,8 @@ pub(crate) fn engine(error: nagi_kv::Error) -> Error {
             UNDETERMINED,
             format!("{unknown}; retry it as a retryable write to find out"),
         ),
+        // The server replaces it by the error of what has interrupted it.
+        stopped @ nagi_kv::Error::Interrupted => Error::new(Code::INTERRUPTED, stopped.to_string()),
         // Drivers turn to another node, and repeat there what can be repeated.
         taken @ nagi_kv::Error::TakenOver => Error::new(
             Code::SHUTDOWN_IN_PROGRESS,

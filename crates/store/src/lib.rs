@@ -60,7 +60,8 @@ pub use index::{
     given as given_filter, hash_value, key_term,
 };
 pub use nagi_kv::{
-    CommitStamp, DiskActivity, DiskSegment, Durability, EngineEvent, reuse::CacheEstimate,
+    CommitStamp, DiskActivity, DiskSegment, Durability, EngineEvent, interrupt,
+    reuse::CacheEstimate,
 };
 pub use namespace::Namespace;
 pub use node::{NodeOptions, OnLost};

@@ -2,7 +2,8 @@
 
 A placement driver and a store (tests/tikv), and one or two servers over them. Tested: what a driver sees of a server
 without an oplog, the suites of pymongo that need no restart, options, refused starts, kills and orderly restarts of the
-server, a second server, a takeover, and writers while the store and the placement driver are killed.
+server, a second server, a takeover, and writers while the store and the placement driver are killed. FULL=1 in the
+environment adds what waits for time-outs of 20 seconds.
 """
 import json
 import os
@@ -26,8 +27,9 @@ from cluster import Cluster  # noqa: E402
 
 NAGI, FOLDER, PORT = sys.argv[1], sys.argv[2], int(sys.argv[3])
 CLUSTER = 5  # the exit status for a cluster that does not answer, or that belongs to another node
+FULL = os.environ.get("FULL") == "1"
 # Of kills of the placement driver and the store.
-ROUNDS = 10 if os.environ.get("FULL") == "1" else 2
+ROUNDS = 4 if FULL else 1
 # What a request may be told while a part of the cluster is away: not reachable, and an unknown outcome.
 PASSING = {6, 11602}
 # Of crud.py: without 5,000 updates by _id in one message, which are 20,000 round trips, more than its time-out allows.
@@ -345,6 +347,36 @@ def gone_on(writers, what):
     print("%s: writers go on %.1f s after it is back" % (what, time.monotonic() - begun), flush=True)
 
 
+def limits(cluster, node):
+    """A limit of time, and killOp, end what waits for a store that does not answer."""
+    c = node.client.limits.c
+    c.insert_one({"_id": 1})
+    admin = node.client.admin
+
+    def timed(what, code, run):
+        begun = time.monotonic()
+        fails(what, code, run)
+        seconds = time.monotonic() - begun
+        check(what + " ends in time", 0.45 < seconds < 1.5, seconds)
+
+    with cluster.stopped("STORE"):
+        timed("a find with a limit", 50, lambda: c.find_one({"_id": 1}, max_time_ms=500))
+        timed("an insert with a limit", 50, lambda: node.client.limits.command(
+            {"insert": "c", "documents": [{"_id": 2}], "maxTimeMS": 500}))
+        waiting = Running(lambda: pymongo.MongoClient("127.0.0.1", node.port).limits.c.find_one({"_id": 1}, comment="kill me"))
+        shown = []
+
+        def is_shown():
+            shown[:] = [o for o in admin.command("currentOp")["inprog"] if o.get("command", {}).get("comment") == "kill me"]
+            return shown
+        check("it is shown", wait_until(is_shown, 5))
+        begun = time.monotonic()
+        admin.command("killOp", op=shown[0]["opid"])
+        equal("a find that was killed", waiting.code(), 11601)
+        check("ends at once", time.monotonic() - begun < 1, time.monotonic() - begun)
+    check("it goes on", wait_until(lambda: c.count_documents({}) == 1, 30))
+
+
 def acknowledged(node, writers):
     """What writers were told is what is there."""
     sure, unsure = set().union(*(w.sure for w in writers)), set().union(*(w.unsure for w in writers))
@@ -417,6 +449,8 @@ def unreachable(cluster, address):
     node = Node("mixed", "tikv://%s,%s/x" % (pd, cluster.other_driver()), 2)
     status, error = node.refusal()
     check("two clusters", status == 100 and "are not of the same cluster" in error, (status, error))
+    if not FULL:
+        return
     cluster.kill("STORE")
     node = Node("without", address, 2)
     status, error = node.refusal()
@@ -458,9 +492,11 @@ def main():
             print("%s: %.1f s" % (part.__name__, time.monotonic() - begun), flush=True)
         section(second, node, address)
         node = takeover(node, address)
+        section(limits, cluster, node)
         section(faults, cluster, node)
-        section(silent, cluster, node)
-        section(stopped_meanwhile, cluster, node)
+        if FULL:
+            section(silent, cluster, node)
+            section(stopped_meanwhile, cluster, node)
         section(folders, node, address)
         section(unreachable, cluster, address)
         cluster.report()

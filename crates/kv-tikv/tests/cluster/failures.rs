@@ -1,15 +1,16 @@
 //! A store or a placement driver that stops: calls end with an error in their time, and continue when it is back.
 
 use std::{
+    cell::Cell,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use nagi_kv::{Durability, Engine, Error, Space, TxnOptions};
+use nagi_kv::{Durability, Engine, Error, Space, TxnOptions, interrupt};
 use nagi_kv_tikv::{Options, open};
 
-use crate::cluster::{DRIVER, STORE, control, get, new_prefix, options, put, stat};
+use crate::cluster::{DRIVER, STORE, control, engine, get, new_prefix, options, put, stat};
 
 const CALL: Duration = Duration::from_secs(2);
 
@@ -85,6 +86,48 @@ fn later<T>(attempt: impl Fn() -> Option<T>) -> T {
         }
         assert!(Instant::now() < end, "the store does not come back");
     }
+}
+
+thread_local! {
+    /// When the request of this thread is out of time.
+    static UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+fn in_time() -> bool {
+    UNTIL.get().is_none_or(|until| Instant::now() < until)
+}
+
+/// A request with less time than a call takes ends in its own time.
+#[test]
+fn an_interrupted_request_ends_while_the_store_is_stopped() {
+    interrupt::attach(in_time);
+    let time = Duration::from_millis(500);
+    let soon = || {
+        UNTIL.set(Some(Instant::now() + time));
+        Instant::now()
+    };
+    let engine = engine(&new_prefix());
+    put(&*engine, Space::Records, b"k", b"1");
+    let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+    get(&*txn, Space::Records, b"k").expect("it is there");
+    txn.put(Space::Records, b"k", b"2").expect("staged");
+    let stopped = Stopped::now(STORE);
+    let begun = soon();
+    let mut buf = Vec::new();
+    let read = engine.latest().get(Space::Records, b"k", &mut buf).map(|_| ());
+    assert!(matches!(read, Err(Error::Interrupted)), "{read:?}");
+    assert!((time..time * 2).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    let begun = soon();
+    let outcome = txn.commit(Durability::Synced);
+    assert!(
+        matches!(outcome, Err(Error::Undetermined)),
+        "its keys cannot be unlocked: {outcome:?}"
+    );
+    assert!((time..time * 3).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    UNTIL.set(None);
+    drop(stopped);
+    let value = later(|| read_again(&*engine));
+    assert!([&b"1"[..], b"2"].contains(&value.as_slice()), "{value:?}");
 }
 
 /// A stop that is shorter than the time of a call is only slow.

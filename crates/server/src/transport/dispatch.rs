@@ -332,8 +332,10 @@ fn guarded_run(cx: &mut Context<'_>, request: &Request<'_>, out: &mut DocWriter<
     let result = catch_unwind(AssertUnwindSafe(|| run(cx, request, out)));
     cx.ticket = None;
     match result {
-        Ok(Err(error)) if error.code() == Code::EXCEEDED_MEMORY_LIMIT => {
-            // A wait for memory may have been interrupted where only the engine could report it.
+        Ok(Err(error))
+            if matches!(error.code(), Code::EXCEEDED_MEMORY_LIMIT | Code::INTERRUPTED) =>
+        {
+            // A wait for memory, or for another machine, may have been interrupted where only the engine could report it.
             cx.check()?;
             Err(error)
         }

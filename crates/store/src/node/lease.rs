@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 
 use nagi_error::{Code, Result, bail};
 use nagi_kv::{
-    Durability, Engine, Error, Space, Txn, TxnOptions,
+    Durability, Engine, Error, Space, Txn, TxnOptions, interrupt,
     sync::{
-        Condvar, Instant, Mutex,
+        Condvar, Instant, Mutex, MutexGuard,
         atomic::{AtomicU8, AtomicU64, Ordering::SeqCst},
         thread::{self, Builder, JoinHandle},
     },
@@ -31,6 +31,8 @@ const SECONDS_MIN: u32 = 3;
 const MARGIN: Duration = Duration::from_secs(1);
 /// How often a node that waits for a lease looks at it.
 const POLL: Duration = Duration::from_millis(100);
+/// How often a request that waits for the renewal by another one looks at it.
+const TURN_POLL: Duration = Duration::from_millis(20);
 /// Attempts against other nodes that take or renew the lease at the same moment.
 const ATTEMPTS: usize = 10;
 
@@ -173,7 +175,7 @@ impl Lease {
     /// takes many seconds; the others get its error.
     fn renew_unless_just_failed(&self) -> nagi_kv::Result<()> {
         let before = self.failures.load(SeqCst);
-        let mut last = self.renewing.lock();
+        let mut last = self.turn()?;
         if self.is_current() {
             return self.check_state();
         }
@@ -199,8 +201,24 @@ impl Lease {
     }
 
     pub(super) fn renew(&self) -> nagi_kv::Result<()> {
-        let mut last = self.renewing.lock();
+        let mut last = self.turn()?;
         self.renew_alone(&mut last)
+    }
+
+    /// The turn to renew the lease. The one who has it may wait for a cluster that does not answer.
+    ///
+    /// # Errors
+    /// `Interrupted` if the caller's request was interrupted meanwhile.
+    fn turn(&self) -> nagi_kv::Result<MutexGuard<'_, Option<Failed>>> {
+        loop {
+            if let Some(turn) = self.renewing.try_lock() {
+                return Ok(turn);
+            }
+            if !interrupt::go_on() {
+                return Err(Error::Interrupted);
+            }
+            thread::sleep(TURN_POLL);
+        }
     }
 
     /// `last` is what `renewing` protects.
@@ -222,6 +240,8 @@ impl Lease {
                 self.extend(read_stamp, begun);
                 Ok(())
             }
+            // Says nothing of the cluster to those who wait for it, too.
+            Err(Error::Interrupted) => Err(Error::Interrupted),
             Err(error) => {
                 if matches!(error, Error::TakenOver) && self.state.swap(LOST, SeqCst) == HELD {
                     log::error!(target: "STORAGE", id = 8_200_394, node = &*self.name;
