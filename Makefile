@@ -64,8 +64,8 @@ npm: build            # the same for Node.js
 test: deps
 	@scripts/deps test
 	@$(MAKE) unit
-	@$(MAKE) native
-	@$(MAKE) build
+	@$(MAKE) native FEATURES=tikv
+	@$(MAKE) build FEATURES=tikv
 	@tests/run $(NAGI) all
 
 unit: deps            # the crates that do not link RocksDB
@@ -76,8 +76,9 @@ schedules: deps       # interleavings of builds, DDL, writers, transactions and 
 	@NAGI_SCHEDULES=$${NAGI_SCHEDULES:-100000} cargo test --locked --release -p nagi-store --features shuttle --test schedules
 
 native: deps          # the engine's own tests, and those of the binaries and of the library
-	@cargo test --locked --release -p nagi-kv-rocks -p nagi-host -p nagi -p nagi-app -p nagi-bench --features nagi/bson
+	@cargo test --locked --release -p nagi-kv-rocks -p nagi-host -p nagi -p nagi-app -p nagi-bench --features nagi/bson $(BUILD_FEATURES)
 
+wire: FEATURES = tikv
 wire: build           # only the tests over the wire
 	@scripts/deps test
 	@tests/run $(NAGI) all
@@ -107,12 +108,11 @@ mongosh tools service oplog ycsb streams debezium seeds: build
 	@scripts/deps test
 	@FULL=1 tests/run $(NAGI) $@
 
-# The engine over TiKV, and the server over it, against a placement driver and a store, built from Go modules.
+# The engine over TiKV, and the server over it, at full length, against a placement driver and a store, built from Go modules.
 tikv: FEATURES = tikv
 tikv: build
 	@scripts/deps test
-	@tests/tikv/run.py cargo test --locked -p nagi-kv-tikv --test cluster -- --test-threads=1
-	@tests/run $(NAGI) tikv
+	@FULL=1 tests/run $(NAGI) tikv
 
 crash: build
 	@CRASH_ROUNDS=$${CRASH_ROUNDS:-200} tests/run $(NAGI) crash

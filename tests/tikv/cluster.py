@@ -31,6 +31,21 @@ def free_ports(count, after=0):
     return ports
 
 
+def stop(process):
+    """Stops a process; none of its threads runs any more when this returns."""
+    process.send_signal(signal.SIGSTOP)
+    while any(state(f"/proc/{process.pid}/task/{thread}/stat") != "T" for thread in os.listdir(f"/proc/{process.pid}/task")):
+        time.sleep(0.001)
+
+
+def state(path):
+    try:
+        with open(path, encoding="utf-8") as stat:
+            return stat.read().rpartition(")")[2].split()[0]
+    except FileNotFoundError:  # the thread has ended
+        return "T"
+
+
 class Stopped:
     """A process that is stopped while this is used as a context."""
 
@@ -38,7 +53,7 @@ class Stopped:
         self.process = process
 
     def __enter__(self):
-        self.process.send_signal(signal.SIGSTOP)
+        stop(self.process)
 
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGCONT)
@@ -55,8 +70,10 @@ class Control(http.server.BaseHTTPRequestHandler):
             self.cluster.kill(name)
         elif what == "start":
             self.cluster.restart(name)
+        elif what == "stop":
+            stop(self.cluster.processes[name])
         else:
-            self.cluster.processes[name].send_signal(signal.SIGSTOP if what == "stop" else signal.SIGCONT)
+            self.cluster.processes[name].send_signal(signal.SIGCONT)
         self.send_response(200)
         self.end_headers()
 
