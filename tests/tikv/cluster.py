@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -82,9 +83,18 @@ class Control(http.server.BaseHTTPRequestHandler):
 
 
 class Cluster:
-    """One placement driver and one store. Their data are removed at the end."""
+    """One placement driver and one store. Their data are removed at the end.
 
-    def __init__(self):
+    `files`: authorities, certificate and key, in PEM; connections are encrypted then, and clients need certificates.
+    `after`: see `free_ports`.
+    """
+
+    def __init__(self, files=None, after=0):
+        self.files, self.after = files or [], after
+        self.scheme = "https" if files else "http"
+        self.context = ssl.create_default_context(cafile=files[0]) if files else None
+        if files:
+            self.context.load_cert_chain(*files[1:])
         self.programs = subprocess.check_output([os.path.join(HERE, "build")], text=True).strip()
         self.folder = tempfile.mkdtemp(prefix="nagi-tikv-")
         self.commands = {}
@@ -123,18 +133,19 @@ class Cluster:
             return log.read()[-4000:]
 
     def start(self):
-        pd, peer, store, admin = (f"127.0.0.1:{port}" for port in free_ports(4))
+        pd, peer, store, admin = (f"127.0.0.1:{port}" for port in free_ports(4, self.after))
         self.driver("PD", pd, peer)
-        self.spawn("STORE", "tikvd", "-pd", pd, "-addr", store, "-admin", admin, "-dir", "kv1")
+        files = [text for flag, path in zip(("-ca", "-cert", "-key"), self.files) for text in (flag, path)]
+        self.spawn("STORE", "tikvd", "-pd", pd, "-addr", store, "-admin", admin, "-dir", "kv1", *files)
         self.wait_for("store", lambda: "ready" in self.log("STORE"))
         # One store: the placement driver need not look for others.
-        one = urllib.request.Request(f"http://{pd}/pd/api/v1/config", data=b'{"max-replicas": 1}', method="POST")
+        one = urllib.request.Request(f"{self.scheme}://{pd}/pd/api/v1/config", data=b'{"max-replicas": 1}', method="POST")
         self.wait_for("setting of the placement driver", lambda: self.answers(one))
         return {"NAGI_TIKV_PD": pd, "NAGI_TIKV_ADMIN": admin}
 
     def controlled(self):
         """Listens for tests (see `Control`); the address."""
-        self.control = http.server.HTTPServer(("127.0.0.1", free_ports(1, after=4)[0]), Control)
+        self.control = http.server.HTTPServer(("127.0.0.1", 0), Control)
         Control.cluster = self
         threading.Thread(target=self.control.serve_forever, daemon=True).start()
         return "127.0.0.1:%d" % self.control.server_port
@@ -142,10 +153,10 @@ class Cluster:
     def driver(self, name, pd, peer):
         """Starts a placement driver of a cluster of its own."""
         self.spawn(
-            name, "pd-server", f"--name={name}", f"--data-dir={name}", f"--client-urls=http://{pd}",
-            f"--peer-urls=http://{peer}", f"--initial-cluster={name}=http://{peer}", "--log-level=warn",
-            f"--log-file={name}-own.log")
-        self.wait_for("placement driver", lambda: self.answers(f"http://{pd}/pd/api/v1/leader"))
+            name, "pd-server", f"--name={name}", f"--data-dir={name}", f"--client-urls={self.scheme}://{pd}",
+            f"--peer-urls={self.scheme}://{peer}", f"--initial-cluster={name}={self.scheme}://{peer}", "--log-level=warn",
+            f"--log-file={name}-own.log", *(f"--{flag}={path}" for flag, path in zip(("cacert", "cert", "key"), self.files)))
+        self.wait_for("placement driver", lambda: self.answers(f"{self.scheme}://{pd}/pd/api/v1/leader"))
 
     def other_driver(self):
         """A placement driver of another cluster: its address."""
@@ -153,10 +164,9 @@ class Cluster:
         self.driver("OTHER", pd, peer)
         return pd
 
-    @staticmethod
-    def answers(request):
+    def answers(self, request):
         try:
-            return urllib.request.urlopen(request, timeout=2).status == 200
+            return urllib.request.urlopen(request, timeout=2, context=self.context).status == 200
         except urllib.error.HTTPError as error:
             if error.code >= 500:
                 return False

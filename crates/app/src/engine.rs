@@ -43,7 +43,7 @@ fn settings(options: &Options, block_cache_bytes: u64) -> EngineSettings {
         EngineKind::Mapped => EngineSettings::Mapped(mapped(options)),
         EngineKind::Embedded => EngineSettings::Embedded(rocks_options(options, block_cache_bytes)),
         EngineKind::Distributed => {
-            EngineSettings::Distributed { address: options.cluster.clone().unwrap_or_default() }
+            EngineSettings::Distributed(options.cluster.clone().unwrap_or_default())
         }
     }
 }

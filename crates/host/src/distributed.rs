@@ -1,25 +1,50 @@
 //! The engine over TiKV, in a program that was built with it (the feature `tikv`, decision 097).
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use nagi_kv::Engine;
 
-/// Checks the address of a cluster, `tikv://HOST:PORT,HOST:PORT/PREFIX`. Asks nothing of it.
-///
-/// # Errors
-/// What is wrong with it, for the operator.
-#[cfg(feature = "tikv")]
-pub fn check_address(address: &str) -> Result<(), String> {
-    nagi_kv_tikv::Address::parse(address).map(drop)
+/// A cluster of TiKV.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cluster {
+    /// `tikv://HOST:PORT,HOST:PORT/PREFIX`.
+    pub address: String,
+    /// Connections to it are encrypted.
+    pub tls: Option<ClusterTls>,
 }
 
-/// Checks the address of a cluster.
-///
-/// # Errors
-/// Always: this program cannot use one.
-#[cfg(not(feature = "tikv"))]
-pub fn check_address(_: &str) -> Result<(), String> {
-    Err(ABSENT.to_owned())
+/// Files in PEM for connections to a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterTls {
+    /// The authorities of the certificates of the cluster.
+    pub ca: PathBuf,
+    /// The certificate of this server for the cluster.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+impl Cluster {
+    /// Checks its address. Asks nothing of it.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the operator.
+    #[cfg(feature = "tikv")]
+    pub fn check_address(&self) -> Result<(), String> {
+        nagi_kv_tikv::Address::parse(&self.address).map(drop)
+    }
+
+    /// Checks its address.
+    ///
+    /// # Errors
+    /// Always: this program cannot use one.
+    #[cfg(not(feature = "tikv"))]
+    pub fn check_address(&self) -> Result<(), String> {
+        Err(ABSENT.to_owned())
+    }
 }
 
 #[cfg(not(feature = "tikv"))]
@@ -31,7 +56,7 @@ const ABSENT: &str = "this program was built without the client of TiKV; in a cl
 #[cfg(feature = "tikv")]
 pub(crate) fn open(
     folder: &Path,
-    address: &str,
+    cluster: &Cluster,
     name: &'static str,
 ) -> nagi_kv::Result<Arc<dyn Engine>> {
     use nagi_kv_disk::marker;
@@ -39,15 +64,21 @@ pub(crate) fn open(
     let wrong = |text: String| {
         nagi_kv::Error::Io(std::io::Error::new(std::io::ErrorKind::InvalidInput, text))
     };
-    let address = nagi_kv_tikv::Address::parse(address).map_err(wrong)?;
-    let engine = nagi_kv_tikv::open(&nagi_kv_tikv::Options::new(address, folder))?;
+    let address = nagi_kv_tikv::Address::parse(&cluster.address).map_err(wrong)?;
+    let mut options = nagi_kv_tikv::Options::new(address, folder);
+    if let Some(ClusterTls { ca, cert, key }) = cluster.tls.clone() {
+        let tls = nagi_kv_tikv::Tls { ca, cert, key };
+        tls.check().map_err(|why| wrong(format!("encrypted connections to TiKV: {why}")))?;
+        options.tls = Some(tls);
+    }
+    let engine = nagi_kv_tikv::open(&options)?;
     marker::claim(folder, name)?;
     marker::write(folder, name)?;
     Ok(engine)
 }
 
 #[cfg(not(feature = "tikv"))]
-pub(crate) fn open(_: &Path, _: &str, _: &str) -> nagi_kv::Result<Arc<dyn Engine>> {
+pub(crate) fn open(_: &Path, _: &Cluster, _: &str) -> nagi_kv::Result<Arc<dyn Engine>> {
     Err(nagi_kv::Error::other(ABSENT))
 }
 
@@ -57,11 +88,17 @@ mod tests {
 
     #[test]
     fn addresses_are_checked_before_anything_is_asked() {
-        assert!(check_address("tikv://pd").is_ok());
-        assert!(check_address("pd").is_err_and(|error| error.contains("begins with tikv://")));
+        let cluster = |address: &str| Cluster { address: address.into(), tls: None };
+        assert!(cluster("tikv://pd").check_address().is_ok());
+        let refused = cluster("pd").check_address();
+        assert!(refused.is_err_and(|error| error.contains("begins with tikv://")));
         let folder = nagi_testkit::Scratch::new();
         std::fs::create_dir_all(folder.path()).expect("it can be created");
-        assert!(open(folder.path(), "tikv://", "tikv").is_err());
+        assert!(open(folder.path(), &cluster("tikv://"), "tikv").is_err());
+        let absent = || folder.path().join("absent");
+        let tls = Some(ClusterTls { ca: absent(), cert: absent(), key: absent() });
+        let opened = open(folder.path(), &Cluster { tls, ..cluster("tikv://pd") }, "tikv");
+        assert!(opened.is_err_and(|error| error.to_string().contains("absent: No such file")));
         assert!(!nagi_kv_disk::marker::may_hold_data(folder.path()));
     }
 }

@@ -8,7 +8,7 @@ use nagi_kv::Engine;
 use nagi_kv_lmdb::Options as MappedOptions;
 use nagi_kv_rocks::{Lost, Options as RocksOptions, Repair};
 
-use crate::distributed;
+use crate::distributed::{self, Cluster};
 
 /// The storage engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +58,8 @@ pub enum EngineSettings {
     Mapped(MappedOptions),
     /// The memory engine, with the maximum size of its data in bytes.
     Memory { bytes_max: u64 },
-    /// TiKV, at an address that [`check_address`] accepts.
-    Distributed { address: String },
+    /// TiKV.
+    Distributed(Cluster),
 }
 
 impl EngineSettings {
@@ -97,8 +97,8 @@ pub fn open(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<Arc<dyn
             let engine = nagi_kv_rocks::open(folder, options)?;
             Ok(engine)
         }
-        EngineSettings::Distributed { address } => {
-            distributed::open(folder, address, EngineKind::Distributed.name())
+        EngineSettings::Distributed(cluster) => {
+            distributed::open(folder, cluster, EngineKind::Distributed.name())
         }
     }
 }
@@ -115,7 +115,7 @@ fn refuse_without_keys(folder: &Path, settings: &EngineSettings) -> nagi_kv::Res
     let has_keys = match settings {
         EngineSettings::Memory { .. } => return Ok(()),
         EngineSettings::Embedded(options) => options.keys.is_some(),
-        EngineSettings::Mapped(_) | EngineSettings::Distributed { .. } => false,
+        EngineSettings::Mapped(_) | EngineSettings::Distributed(_) => false,
     };
     if has_keys {
         return Ok(());
@@ -146,7 +146,7 @@ pub fn repair(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<Optio
         EngineSettings::Mapped(options) => {
             nagi_kv_lmdb::repair(folder, options).map(|found| Some(as_ranges(found)))
         }
-        EngineSettings::Memory { .. } | EngineSettings::Distributed { .. } => Ok(None),
+        EngineSettings::Memory { .. } | EngineSettings::Distributed(_) => Ok(None),
     }
 }
 

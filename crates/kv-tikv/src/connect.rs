@@ -9,7 +9,7 @@ use nagi_kv::{Error, Result};
 use tikv_client::{Config, TransactionClient};
 use tokio::time::{sleep, timeout};
 
-use crate::{error::shortened, options::Options};
+use crate::{error::shortened, options::Options, regions::Regions};
 
 /// The pauses between repetitions of a request.
 pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(5);
@@ -34,7 +34,11 @@ pub(crate) async fn first(options: &Options) -> Result<TransactionClient> {
             other => return other,
         };
         if Instant::now() + pause >= end {
-            return Err(failed);
+            // The client does not say why.
+            return Err(match Regions::new(options).reach().await {
+                Err(why) => unreachable(options, &why),
+                Ok(()) => failed,
+            });
         }
         sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
@@ -46,15 +50,15 @@ pub(crate) async fn first(options: &Options) -> Result<TransactionClient> {
 /// # Errors
 /// Those of [`first`].
 pub(crate) async fn once(options: &Options) -> Result<TransactionClient> {
-    let config = Config::default()
+    let mut config = Config::default()
         .with_timeout(options.request_timeout)
         .with_grpc_max_decoding_message_size(MESSAGE_BYTES_MAX)
         .with_grpc_max_encoding_message_size(MESSAGE_BYTES_MAX);
+    if let Some(tls) = &options.tls {
+        config = config.with_security(&tls.ca, &tls.cert, &tls.key);
+    }
     let hosts = options.address.placement_drivers.clone();
     let named = hosts.join(", ");
-    let failed = |why: &str| {
-        Error::Unreachable(format!("no placement driver of TiKV can be reached at {named}: {why}"))
-    };
     let connected = TransactionClient::new_with_config(hosts, config);
     match timeout(options.connect_timeout, connected).await {
         Ok(Ok(client)) => Ok(client),
@@ -63,8 +67,13 @@ pub(crate) async fn once(options: &Options) -> Result<TransactionClient> {
                 io::ErrorKind::InvalidData,
                 format!("the placement drivers {named} are not of the same cluster"),
             ))),
-            text => Err(failed(&text)),
+            text => Err(unreachable(options, &text)),
         },
-        Err(_) => Err(failed("no answer in time")),
+        Err(_) => Err(unreachable(options, "no answer in time")),
     }
+}
+
+fn unreachable(options: &Options, why: &str) -> Error {
+    let named = options.address.placement_drivers.join(", ");
+    Error::Unreachable(format!("no placement driver of TiKV can be reached at {named}: {why}"))
 }

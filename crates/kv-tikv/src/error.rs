@@ -109,6 +109,8 @@ pub(crate) fn shortened(error: &tikv_client::Error) -> String {
         E::KeyError(_) => "a key was refused".into(),
         E::ResolveLockError(locks) => format!("{} keys are locked by other commits", locks.len()),
         E::RegionError(_) => "a region refused the request".into(),
+        // What went wrong, such as the check of a certificate, is the cause of a "transport error".
+        E::Grpc(error) => with_causes(error),
         E::RegionForKeyNotFound { .. } | E::RegionForRangeNotFound { .. } => {
             "no region has the keys".into()
         }
@@ -118,6 +120,15 @@ pub(crate) fn shortened(error: &tikv_client::Error) -> String {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
     }
+}
+
+/// The texts of an error and of its causes.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let mut texts: Vec<String> = causes.take(8).map(ToString::to_string).collect();
+    // Some repeat the text of their cause.
+    texts.dedup();
+    texts.join(": ")
 }
 
 #[cfg(test)]

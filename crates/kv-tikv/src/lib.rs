@@ -34,13 +34,16 @@ mod error;
 mod fetched;
 mod format;
 mod layout;
+mod one_phase;
 mod options;
 mod regions;
 mod runtime;
 mod stamps;
+mod tls;
 mod txn;
 mod view;
 
 pub use address::Address;
 pub use engine::{Tikv, open};
 pub use options::Options;
+pub use tls::Tls;

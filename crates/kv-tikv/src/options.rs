@@ -2,12 +2,14 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::address::Address;
+use crate::{address::Address, tls::Tls};
 
 /// See the module's header.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub address: Address,
+    /// For encrypted connections.
+    pub tls: Option<Tls>,
     /// Where runs of sorts go that exceed their memory; a folder of this process.
     pub scratch: PathBuf,
     /// Time for the first connection to a placement driver.
@@ -25,6 +27,7 @@ impl Options {
     pub fn new(address: Address, scratch: impl Into<PathBuf>) -> Options {
         Options {
             address,
+            tls: None,
             scratch: scratch.into(),
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(2),

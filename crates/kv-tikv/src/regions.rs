@@ -7,6 +7,7 @@
 
 use std::{
     collections::BTreeMap,
+    error::Error as _,
     ops::Bound,
     time::{Duration, Instant},
 };
@@ -22,6 +23,7 @@ use tonic::{
 use tonic_prost::ProstCodec;
 
 use crate::{
+    error::with_causes,
     layout::{ordered, unordered},
     options::Options,
 };
@@ -187,6 +189,14 @@ impl Regions {
         }
     }
 
+    /// Asks the placement drivers for their leader.
+    ///
+    /// # Errors
+    /// Why the last of them that was asked does not tell.
+    pub(crate) async fn reach(&self) -> std::result::Result<(), String> {
+        self.find_leader().await.map(drop)
+    }
+
     async fn find_leader(&self) -> std::result::Result<Leader, String> {
         let mut failed = String::new();
         for host in &self.options.address.placement_drivers {
@@ -211,8 +221,13 @@ impl Regions {
     /// A connection that is made with the first request. `host` may begin with a scheme.
     fn channel(&self, host: &str) -> std::result::Result<Channel, String> {
         let host = host.split_once("://").map_or(host, |(_, host)| host);
-        let endpoint = Endpoint::from_shared(format!("http://{host}"));
-        let endpoint = endpoint.map_err(|error| error.to_string())?;
+        let scheme = if self.options.tls.is_some() { "https" } else { "http" };
+        let endpoint = Endpoint::from_shared(format!("{scheme}://{host}"));
+        let mut endpoint = endpoint.map_err(|error| error.to_string())?;
+        if let Some(tls) = &self.options.tls {
+            let config = tls.client_config()?;
+            endpoint = endpoint.tls_config(config).map_err(|error| with_causes(&error))?;
+        }
         let time = self.options.request_timeout;
         Ok(endpoint.connect_timeout(time).timeout(time).connect_lazy())
     }
@@ -242,12 +257,15 @@ where
     B: prost::Message + Default + 'static,
 {
     let mut grpc = Grpc::new(channel.clone());
-    grpc.ready().await.map_err(|error| error.to_string())?;
+    grpc.ready().await.map_err(|error| with_causes(&error))?;
     let path = PathAndQuery::from_static(path);
     let codec = ProstCodec::<A, B>::default();
     let answer: std::result::Result<Response<B>, Status> =
         grpc.unary(Request::new(request), path, codec).await;
-    answer.map(Response::into_inner).map_err(|status| status.message().to_owned())
+    answer.map(Response::into_inner).map_err(|status| match status.source() {
+        Some(source) => with_causes(source),
+        None => status.message().to_owned(),
+    })
 }
 
 #[cfg(test)]

@@ -21,9 +21,11 @@ from pymongo.errors import AutoReconnect, DuplicateKeyError, OperationFailure, P
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "common"))
+sys.path.insert(0, os.path.join(HERE, "..", "tls"))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "tikv"))
 from checks import Running, check, equal, fails, finish, section, wait_until  # noqa: E402
 from cluster import Cluster  # noqa: E402
+from pki import Authority  # noqa: E402
 
 NAGI, FOLDER, PORT = sys.argv[1], sys.argv[2], int(sys.argv[3])
 CLUSTER = 5  # the exit status for a cluster that does not answer, or that belongs to another node
@@ -178,6 +180,35 @@ def indexes(node):
         equal("counted", c.estimated_document_count(), 3000)
         c.drop()
         equal("dropped, round %d" % round_, list(db.list_collection_names()), [])
+
+
+def trips(node):
+    """Round trips of reads of many documents: one for the entries of the index, one for the records."""
+    c = node.client.trips.c
+    c.create_index("a")
+    c.insert_many({"_id": n, "a": n, "pad": "x" * 300} for n in range(1000))
+
+    def now():
+        figures = node.client.admin.command("serverStatus")["nagi"]["storage"]
+        return figures["scans"], figures["batch_gets"]
+
+    def takes(what, expected, run):
+        seen = []
+
+        def is_met():  # what was dropped before is still being deleted
+            before = now()
+            run()
+            seen[:] = (b - a for a, b in zip(before, now()))
+            return seen == expected
+        check(what, wait_until(is_met, 40), (seen, expected))
+
+    def find(where, count, **options):
+        equal("found", len(list(c.find(where, hint="a_1", **options))), count)
+    takes("a find of 100", [1, 1], lambda: find({"a": {"$gte": 300, "$lt": 400}}, 100))
+    takes("with a limit", [1, 1], lambda: find({"a": {"$gte": 300}}, 50, limit=50))
+    takes("of one", [1, 0], lambda: find({"a": 300}, 1))
+    takes("a lookup of 100", [3, 3], lambda: list(c.aggregate([{"$match": {"_id": {"$lt": 100}}}, {"$lookup": {
+        "from": "c", "localField": "a", "foreignField": "a", "as": "same"}}])))
 
 
 def long_keys(node):
@@ -460,6 +491,45 @@ def unreachable(cluster, address):
     cluster.restart("STORE")
 
 
+def encrypted():
+    """A cluster with certificates: a server with one works, others learn why they cannot connect."""
+    authority, strangers = (Authority(os.path.join(FOLDER, name), "/CN=%s" % name) for name in ("authority", "strangers"))
+    both = "subjectAltName = IP:127.0.0.1\nextendedKeyUsage = serverAuth, clientAuth"
+
+    def files(signer, name):
+        signer.sign(name, "/CN=%s" % name, both)
+        return [authority.file, signer.path(name + ".crt"), signer.path(name + ".key")]
+
+    def flags(paths):
+        return [text for flag, path in zip(("--tikvCaPath", "--tikvCertPath", "--tikvKeyPath"), paths) for text in (flag, path)]
+
+    cluster = Cluster(files(authority, "store"), after=6)
+    try:
+        address = "tikv://%s/encrypted" % cluster.start()["NAGI_TIKV_PD"]
+        own = files(authority, "server")
+        node = Node("encrypted", address, 4, *flags(own))
+        node.ready()
+        c = node.client.encrypted.c
+        c.insert_many({"_id": n, "text": "x" * 1000} for n in range(300))
+        equal("data behind certificates", c.count_documents({"_id": {"$gte": 100}}), 200)
+        cluster.kill("STORE")
+        cluster.restart("STORE")
+        check("it connects again", wait_until(lambda: works(node), 60))
+        equal("stopped", node.stop(), 0)
+        for name, options, why in (
+                ("plain", [], "no placement driver of TiKV can be reached"),
+                ("stranger", flags(files(strangers, "stranger")), "no placement driver of TiKV can be reached"),
+                ("doubtful", flags([strangers.file, *own[1:]]), "UnknownIssuer")):
+            node = Node(name, address, 5, *options)
+            status, error = node.refusal()
+            check("a server that is " + name, status == CLUSTER and why in error, (status, error))
+        node = Node("files", address, 5, *flags([*own[:2], own[0]]))
+        status, error = node.refusal()
+        check("a file without a key", status == 100 and "no private key in PEM" in error, (status, error))
+    finally:
+        cluster.stop()
+
+
 def folders(node, address):
     """A folder knows its engine."""
     log = os.path.join(FOLDER, "folders.log")
@@ -486,7 +556,7 @@ def main():
         address = "tikv://%s/suite" % cluster.start()["NAGI_TIKV_PD"]
         section(options, address)
         node = restarts("tikv", address)
-        for part in (seen, suites, indexes, long_keys, contended):
+        for part in (seen, suites, indexes, trips, long_keys, contended):
             begun = time.monotonic()
             section(part, node)
             print("%s: %.1f s" % (part.__name__, time.monotonic() - begun), flush=True)
@@ -499,6 +569,7 @@ def main():
             section(stopped_meanwhile, cluster, node)
         section(folders, node, address)
         section(unreachable, cluster, address)
+        section(encrypted)
         cluster.report()
     finally:
         for node in Node.started:

@@ -10,6 +10,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"flag"
 	"fmt"
@@ -35,17 +37,46 @@ import (
 	plog "github.com/pingcap/log"
 	"github.com/pingcap/tidb/util/codec"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 )
 
 // TiKV ignores Secondaries without UseAsyncCommit; unistore would copy them into every lock.
-type store struct{ *tikv.Server }
+//
+// unistore takes the timestamp of a commit in one phase before it writes the values, and lets others read in between, at
+// later timestamps. So such commits wait for all reads, and reads for them.
+type store struct {
+	*tikv.Server
+	reads *sync.RWMutex
+}
 
 func (s store) KvPrewrite(ctx context.Context, r *kvrpcpb.PrewriteRequest) (*kvrpcpb.PrewriteResponse, error) {
 	if !r.UseAsyncCommit {
 		r.Secondaries = nil
 	}
+	if r.TryOnePc {
+		s.reads.Lock()
+		defer s.reads.Unlock()
+	}
 	return s.Server.KvPrewrite(ctx, r)
+}
+
+func (s store) KvGet(ctx context.Context, r *kvrpcpb.GetRequest) (*kvrpcpb.GetResponse, error) {
+	s.reads.RLock()
+	defer s.reads.RUnlock()
+	return s.Server.KvGet(ctx, r)
+}
+
+func (s store) KvBatchGet(ctx context.Context, r *kvrpcpb.BatchGetRequest) (*kvrpcpb.BatchGetResponse, error) {
+	s.reads.RLock()
+	defer s.reads.RUnlock()
+	return s.Server.KvBatchGet(ctx, r)
+}
+
+func (s store) KvScan(ctx context.Context, r *kvrpcpb.ScanRequest) (*kvrpcpb.ScanResponse, error) {
+	s.reads.RLock()
+	defer s.reads.RUnlock()
+	return s.Server.KvScan(ctx, r)
 }
 
 // Requests by method.
@@ -106,6 +137,23 @@ func split(client pd.Client, srv *tikv.Server) http.HandlerFunc {
 	}
 }
 
+// With files, all connections are encrypted, and both sides show certificates.
+func secured(ca, cert, key string) []grpc.ServerOption {
+	if ca == "" {
+		return nil
+	}
+	pem, err := os.ReadFile(ca)
+	check(err)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	own, err := tls.LoadX509KeyPair(cert, key)
+	check(err)
+	conf := &tls.Config{Certificates: []tls.Certificate{own}, RootCAs: roots, ClientCAs: roots,
+		ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: []string{"h2"}}
+	pd.Credentials = grpc.WithTransportCredentials(credentials.NewTLS(conf))
+	return []grpc.ServerOption{grpc.Creds(credentials.NewTLS(conf))}
+}
+
 func check(err error) {
 	if err != nil {
 		log.Fatal(err)
@@ -117,6 +165,9 @@ func main() {
 	addr := flag.String("addr", "127.0.0.1:20160", "address of the store")
 	admin := flag.String("admin", "127.0.0.1:20161", "address for tests")
 	dir := flag.String("dir", "", "data directory")
+	ca := flag.String("ca", "", "authorities of certificates, in PEM, for encrypted connections")
+	cert := flag.String("cert", "", "certificate")
+	key := flag.String("key", "", "its private key")
 	flag.Parse()
 	conf := config.DefaultConf
 	conf.Server.PDAddr, conf.Server.StoreAddr, conf.Server.Raft, conf.Server.LogLevel = *pdAddr, *addr, true, "warn"
@@ -135,15 +186,16 @@ func main() {
 	check(os.MkdirAll(*dir, 0o755))
 	listener, err := net.Listen("tcp", *addr)
 	check(err)
+	options := secured(*ca, *cert, *key)
 	client, err := pd.NewClient(strings.Split(*pdAddr, ","), "")
 	check(err)
 	srv, err := server.New(&conf, client)
 	check(err)
 	counted := &calls{by: map[string]uint64{}}
 	alive := keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}
-	gs := grpc.NewServer(
-		grpc.KeepaliveEnforcementPolicy(alive), grpc.MaxRecvMsgSize(64<<20), grpc.UnaryInterceptor(counted.count))
-	tikvpb.RegisterTikvServer(gs, store{srv})
+	gs := grpc.NewServer(append(options,
+		grpc.KeepaliveEnforcementPolicy(alive), grpc.MaxRecvMsgSize(64<<20), grpc.UnaryInterceptor(counted.count))...)
+	tikvpb.RegisterTikvServer(gs, store{srv, &sync.RWMutex{}})
 	deadlock.RegisterDeadlockServer(gs, srv)
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)

@@ -251,6 +251,9 @@ static ABOUT: &[About] = &[
     is("systemLog.component.storage.verbosity", "level", "-1, as --verbose", "verbosity of the storage engine"),
     is("systemLog.component.transaction.verbosity", "level", "-1, as --verbose", "verbosity of transactions"),
     is("systemLog.component.write.verbosity", "level", "-1, as --verbose", "verbosity of writes"),
+    is("tikvCaPath", "file", "none", "authorities of the certificates of the TiKV cluster, in PEM"),
+    is("tikvCertPath", "file", "none", "certificate of this server for the TiKV cluster, in PEM"),
+    is("tikvKeyPath", "file", "none", "private key of --tikvCertPath"),
     is("timeStampFormat", "", "iso8601-local", "times in the log: local time or UTC"),
     is("timeZoneInfo", "directory", "none", "directory of time zones; it must exist, but the built-in zones are used"),
     is("tlsAllowConnectionsWithoutCertificates", "", "false", "accept clients without a certificate"),
@@ -375,6 +378,11 @@ static MORE: &[(&str, &str)] = &[
         the data under a prefix; a second one ends with status 5. docs/scale-out.md has the details."),
     ("syncdelay", "\
         A crash loses nothing, whatever the time is: the start reads the journal."),
+    ("tikvCaPath", "\
+        With --tikvCertPath and --tikvKeyPath, as security.ca-path, cert-path and key-path of TiKV: connections to \
+        placement drivers and stores are encrypted, and both sides show certificates. Those of the cluster must be \
+        valid for the host names or addresses in --storageUri and for those that the stores announce. The files are \
+        read at the start and for each new connection to the placement drivers."),
     ("wiredTigerCacheSizePct", "\
         At least 256 MB. It excludes --cacheSizeGB."),
     ("wiredTigerEngineConfigString", "\

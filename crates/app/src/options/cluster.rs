@@ -1,10 +1,18 @@
-//! The address of a cluster, `storage.uri`, and the options that do not go with a storage engine whose data are there.
+//! The address of a cluster, `storage.uri`, its certificates, and the options that do not go with a storage engine
+//! whose data are there.
 
-use nagi_host::EngineKind;
+use nagi_host::{Cluster, ClusterTls, EngineKind};
 
 use super::Settings;
 
 const KEY: &str = "storage.uri";
+
+/// Keys and flags of the files for encrypted connections, as TiKV's own programs name them.
+const FILES: [(&str, &str); 3] = [
+    ("storage.tikv.caPath", "tikvCaPath"),
+    ("storage.tikv.certPath", "tikvCertPath"),
+    ("storage.tikv.keyPath", "tikvKeyPath"),
+];
 
 /// What a server over a cluster cannot do: key, flag, and why.
 const REFUSED: &[(&str, &str, &str)] = &[
@@ -16,25 +24,25 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("repair", "repair", "its data are repaired by the cluster"),
 ];
 
-/// The address of the cluster; `None` for the engines whose data are in a directory. `engine` is the specified one.
+/// The cluster; `None` for the engines whose data are in a directory. `engine` is the specified one.
 ///
 /// # Errors
 /// A text for the user.
 pub(super) fn from_settings(
     settings: &Settings,
     engine: Option<EngineKind>,
-) -> Result<Option<String>, String> {
-    let address = settings.get(KEY);
+) -> Result<Option<Cluster>, String> {
     if engine != Some(EngineKind::Distributed) {
-        return match address {
-            Some(_) => Err(format!(
-                "BadValue: {KEY} (--storageUri) is for the storage engine tikv: add --storageEngine tikv \
+        let mut own = [(KEY, "storageUri")].into_iter().chain(FILES);
+        return match own.find(|(key, _)| settings.get(key).is_some()) {
+            Some((key, flag)) => Err(format!(
+                "BadValue: {key} (--{flag}) is for the storage engine tikv: add --storageEngine tikv \
                  (storage.engine)"
             )),
             None => Ok(None),
         };
     }
-    let Some(address) = address else {
+    let Some(address) = settings.get(KEY) else {
         return Err(missing("--storageEngine tikv (storage.engine)"));
     };
     for (key, flag, why) in REFUSED {
@@ -44,10 +52,30 @@ pub(super) fn from_settings(
             return Err(format!("BadValue: {name} is not for the storage engine tikv: {why}"));
         }
     }
-    nagi_host::check_address(address).map_err(|why| {
+    let cluster = Cluster { address: address.to_owned(), tls: files(settings)? };
+    cluster.check_address().map_err(|why| {
         format!("BadValue: bad value '{address}' for {KEY} (--storageUri): {why}")
     })?;
-    Ok(Some(address.to_owned()))
+    Ok(Some(cluster))
+}
+
+/// The files for encrypted connections: all or none, because a cluster with TLS knows its clients by certificates.
+fn files(settings: &Settings) -> Result<Option<ClusterTls>, String> {
+    match FILES.map(|(key, _)| settings.get(key)) {
+        [None, None, None] => Ok(None),
+        [Some(ca), Some(cert), Some(key)] => {
+            Ok(Some(ClusterTls { ca: ca.into(), cert: cert.into(), key: key.into() }))
+        }
+        some => {
+            let named = |given: bool| {
+                let names = FILES.iter().zip(&some).filter(|(_, value)| value.is_some() == given);
+                let names: Vec<_> =
+                    names.map(|((key, flag), _)| format!("{key} (--{flag})")).collect();
+                names.join(", ")
+            };
+            Err(format!("BadValue: {} also needs {}", named(true), named(false)))
+        }
+    }
 }
 
 /// The error of a server that should find its data in a cluster and does not know which.
@@ -60,6 +88,9 @@ pub(crate) fn missing(what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "tikv")]
+    use nagi_host::{Cluster, ClusterTls};
+
     use crate::options::{self, Request};
 
     fn read(args: &str) -> Result<Box<options::Options>, String> {
@@ -99,6 +130,21 @@ mod tests {
         assert!(read("--storageEngine wiredTiger").unwrap().cluster.is_none());
     }
 
+    #[test]
+    fn certificates_belong_to_a_cluster_and_together() {
+        refused(&[
+            (
+                "--tikvCaPath ca",
+                "storage.tikv.caPath (--tikvCaPath) is for the storage engine tikv",
+            ),
+            (
+                "--storageEngine tikv --storageUri tikv://pd --tikvCaPath ca --tikvKeyPath key",
+                "storage.tikv.caPath (--tikvCaPath), storage.tikv.keyPath (--tikvKeyPath) also needs \
+                 storage.tikv.certPath (--tikvCertPath)",
+            ),
+        ]);
+    }
+
     #[cfg(feature = "tikv")]
     #[test]
     fn an_address_is_checked_and_kept_as_it_is_given() {
@@ -108,8 +154,13 @@ mod tests {
         ]);
         let given = "tikv://pd1:2379,pd2/orders";
         let options = read(&format!("--storageEngine tikv --storageUri {given}")).unwrap();
-        assert_eq!(options.cluster.as_deref(), Some(given));
+        let expected = Cluster { address: given.into(), tls: None };
+        assert_eq!(options.cluster, Some(expected));
         assert!(options.engine == nagi_host::EngineKind::Distributed && options.engine_chosen);
+        let files = "--tikvCaPath a --tikvCertPath b --tikvKeyPath c";
+        let options = read(&format!("--storageEngine tikv --storageUri {given} {files}")).unwrap();
+        let tls = ClusterTls { ca: "a".into(), cert: "b".into(), key: "c".into() };
+        assert_eq!(options.cluster.and_then(|cluster| cluster.tls), Some(tls));
     }
 
     #[cfg(not(feature = "tikv"))]

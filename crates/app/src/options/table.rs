@@ -379,6 +379,9 @@ pub(crate) static TABLE: &[Row] = &[
     switch("storage.mmapv1.smallFiles", "smallfiles", "true"),
     yes("storage.oplogMinRetentionHours", "oplogMinRetentionHours", Float(0.0, 1e9)),
     yes("storage.syncPeriodSecs", "syncdelay", Int(0, 86_400)),
+    yes("storage.tikv.caPath", "tikvCaPath", Text),
+    yes("storage.tikv.certPath", "tikvCertPath", Text),
+    yes("storage.tikv.keyPath", "tikvKeyPath", Text),
     yes("storage.uri", "storageUri", Text),
     yes(
         "storage.wiredTiger.collectionConfig.blockCompressor", "wiredTigerCollectionBlockCompressor",

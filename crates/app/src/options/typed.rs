@@ -116,8 +116,8 @@ pub(crate) struct Options {
     /// The operator specified the engine.
     pub(crate) engine_chosen: bool,
     pub(crate) mapped: MappedOptions,
-    /// The address of the cluster that has the data; `None`: they are in the data directory, or in memory.
-    pub(crate) cluster: Option<String>,
+    /// The cluster that has the data; `None`: they are in the data directory, or in memory.
+    pub(crate) cluster: Option<nagi_host::Cluster>,
     /// The maximum data of the in-memory engine, if it is configured.
     pub(crate) in_memory_bytes: Option<u64>,
     pub(crate) cache_bytes: Option<u64>,
