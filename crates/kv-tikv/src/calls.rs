@@ -19,7 +19,7 @@ counters! {
     BytesRead = "bytes_read",
     /// Bytes of keys and values of commits.
     BytesWritten = "bytes_written",
-    /// Commits, that is, two-phase commits that were begun.
+    /// Commits that were begun.
     Commit = "commits",
     /// Commits that failed because another transaction was first.
     Conflict = "conflicts",
@@ -45,7 +45,7 @@ counters! {
     Rollback = "rollbacks",
     /// Requests for a page of a range.
     Scan = "scans",
-    /// Requests for a timestamp.
+    /// Requests for a timestamp, except those between two phases of commits.
     Timestamp = "timestamps",
     /// Commits whose outcome is not known.
     Undetermined = "undetermined_commits",

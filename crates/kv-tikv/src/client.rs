@@ -30,6 +30,7 @@ use crate::{
     connect::{self, PAUSE_MAX, PAUSE_MIN},
     contact::Contact,
     error::{Kind, Reason, failure, kind},
+    one_phase::OnePhase,
     options::Options,
     regions::{Bounds, Regions},
     runtime::Runtime,
@@ -77,11 +78,15 @@ pub(crate) struct Page {
 }
 
 /// A transaction of the store that has begun: its timestamp is taken, nothing is written.
-pub(crate) struct Begun(Transaction);
+pub(crate) struct Begun {
+    transaction: Transaction,
+    /// It is committed in one phase if all its keys are in one region.
+    one_phase: bool,
+}
 
 impl Begun {
     pub(crate) fn version(&self) -> u64 {
-        self.0.start_timestamp().version()
+        self.transaction.start_timestamp().version()
     }
 }
 
@@ -99,6 +104,7 @@ struct Link {
     options: Options,
     calls: Calls,
     contact: Contact,
+    one_phase: OnePhase,
 }
 
 impl Client {
@@ -112,7 +118,8 @@ impl Client {
         let link = runtime.wait(async move {
             let client = Mutex::new(connect::first(&options).await?);
             let (regions, calls, contact) = (Regions::new(&options), Calls::new(), Contact::new());
-            Ok(Link { client, regions, options, calls, contact })
+            let one_phase = OnePhase::default();
+            Ok(Link { client, regions, options, calls, contact, one_phase })
         })?;
         Ok(Client { link: Arc::new(link), runtime })
     }
@@ -209,24 +216,26 @@ impl Client {
     pub(crate) fn begin(&self) -> Result<Begun> {
         let link = Arc::clone(&self.link);
         self.runtime.wait(async move {
-            let begun = link
-                .repeat_timestamp(|client| async move {
-                    client.begin_with_options(link_options()).await
-                })
-                .await?;
-            Ok(Begun(begun))
+            let one_phase = link.one_phase.is_tried();
+            let options = if one_phase { link_options().try_one_pc() } else { link_options() };
+            let begin = |client: TransactionClient| {
+                let options = options.clone();
+                async move { client.begin_with_options(options).await }
+            };
+            Ok(Begun { transaction: link.repeat_timestamp(begin).await?, one_phase })
         })
     }
 
-    /// Commits changes, in two phases. The first change is the primary one, which decides.
+    /// Commits changes, in one phase if they are small and in one region, otherwise in two. The first change is the
+    /// primary one, which decides.
     ///
     /// # Errors
     /// `Conflict` if another transaction has committed one of the keys since `begun`; `Undetermined` if it is not
-    /// known whether the changes were committed, also because the caller's request was interrupted. With any other error
-    /// they were not.
+    /// known whether the changes were committed, also because the caller's request was interrupted. With any other
+    /// error they were not.
     pub(crate) fn commit(&self, begun: Begun, changes: Vec<Change>) -> Result<u64> {
         let link = Arc::clone(&self.link);
-        self.runtime.wait_or_stop(|stop| async move { link.commit(begun.0, changes, stop).await })
+        self.runtime.wait_or_stop(|stop| async move { link.commit(begun, changes, stop).await })
     }
 }
 
@@ -331,14 +340,13 @@ impl Link {
 
     async fn commit(
         &self,
-        mut transaction: Transaction,
+        begun: Begun,
         changes: Vec<Change>,
         stop: oneshot::Receiver<()>,
     ) -> Result<u64> {
+        let Begun { mut transaction, one_phase } = begun;
         let bytes: usize = changes.iter().map(Change::bytes).sum();
         self.calls.add(Count::Commit, 1);
-        // The client takes the timestamp of the commit between its phases.
-        self.calls.add(Count::Timestamp, 1);
         self.calls.add(Count::BytesWritten, bytes as u64);
         let staged = stage(&mut transaction, changes).await;
         staged.map_err(|error| failure("a write", &error))?;
@@ -346,27 +354,33 @@ impl Link {
             done = timeout(self.options.call_timeout, transaction.commit()) => Some(done),
             _ = stop => None,
         };
-        let (error, cause) = match committed {
+        let (error, kind) = match committed {
             Some(Ok(Ok(Some(version)))) => return Ok(version.version()),
             Some(Ok(Ok(None))) => return Err(Error::other("a commit on TiKV without a timestamp")),
-            Some(Ok(Err(error))) => (failure("a commit", &error), Some(error)),
+            // It was begun in two phases instead, which the client cannot complete: it has to be repeated.
+            Some(Ok(Err(tikv_client::Error::OnePcFailure))) => {
+                self.one_phase.pause();
+                (Error::Conflict, Some(Kind::Conflict))
+            }
+            Some(Ok(Err(error))) => (failure("a commit", &error), Some(kind(&error))),
             Some(Err(_)) => (silent("a commit"), None),
             None => (Error::Interrupted, None),
         };
-        self.settle(transaction, cause.as_ref().map(kind), error).await
+        self.settle((transaction, one_phase), kind, error).await
     }
 
     /// After a failed commit: a transaction that can be rolled back was not committed, and its locks are released.
     async fn settle(
         &self,
-        mut transaction: Transaction,
+        (mut transaction, one_phase): (Transaction, bool),
         kind: Option<Kind>,
         error: Error,
     ) -> Result<u64> {
         self.calls.add(Count::Rollback, 1);
         let most = if matches!(error, Error::Interrupted) { ROLLBACK_LATE } else { ROLLBACK };
         let rolled_back = matches!(timeout(most, transaction.rollback()).await, Ok(Ok(())));
-        if kind == Some(Kind::Conflict) {
+        // A commit in one phase that was sent again may meet itself.
+        if kind == Some(Kind::Conflict) && (rolled_back || !one_phase) {
             self.calls.add(Count::Conflict, 1);
             return Err(error);
         }

@@ -13,10 +13,12 @@ use nagi_kv::{Cursor, Result, Space};
 use crate::{
     at::At,
     client::{Page, Pair},
-    layout::{Head, Range, head_of},
+    layout::{Head, Range, has_small_values, head_of},
 };
 
 const ENTRIES_MIN: u32 = 32;
+/// The same where values are small: a client's first batch of 101 by an index is one page.
+const ENTRIES_MIN_SMALL: u32 = 128;
 const ENTRIES_MAX: u32 = 512;
 /// A page is estimated by the entries of the previous one, so it may be larger, up to 512 of 70 KiB.
 const PAGE_BYTES: usize = 1 << 20;
@@ -49,7 +51,7 @@ impl Walk {
             at: None,
             forward: true,
             rest: None,
-            entries: ENTRIES_MIN,
+            entries: first_entries(space),
             large: None,
         }
     }
@@ -96,7 +98,7 @@ impl Walk {
             return self.arrive();
         }
         self.forward = forward;
-        self.entries = ENTRIES_MIN;
+        self.entries = first_entries(self.space);
         self.rest = Some(key);
         self.read_page()
     }
@@ -193,6 +195,10 @@ impl Walk {
     fn entry(&self) -> Option<&Pair> {
         self.at.and_then(|at| self.page.get(at))
     }
+}
+
+fn first_entries(space: Space) -> u32 {
+    if has_small_values(space) { ENTRIES_MIN_SMALL } else { ENTRIES_MIN }
 }
 
 /// The number of entries of the page after this one.

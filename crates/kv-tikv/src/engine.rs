@@ -25,7 +25,7 @@ use crate::{
     options::Options,
     stamps::version_of,
     txn::{TXN_BYTES_MAX, Transaction, commit_blind},
-    view::View,
+    view::{BATCH_KEYS, View},
 };
 
 /// Entries and bytes of one transaction of a load or a removal.
@@ -150,6 +150,10 @@ impl Read for Tikv {
         visit: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         self.view()?.get_many(space, keys, visit)
+    }
+
+    fn keys_at_once(&self) -> usize {
+        BATCH_KEYS
     }
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {

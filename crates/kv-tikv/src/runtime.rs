@@ -49,8 +49,8 @@ impl Runtime {
         })
     }
 
-    /// Runs a task and waits for its result. The task is told by the channel if the caller's request was interrupted, and
-    /// has to end soon then.
+    /// Runs a task and waits for its result. The task is told by the channel if the caller's request was interrupted,
+    /// and has to end soon then.
     pub(crate) fn wait_or_stop<
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,

@@ -32,7 +32,7 @@ use crate::{
     fetched::Fetched,
     layout::{KEY_BYTES_MAX, value_bytes_max},
     stamps::stamp_of,
-    view::View,
+    view::{BATCH_KEYS, View},
 };
 
 /// Bytes of the writes of a transaction, with those of its locked keys.
@@ -194,6 +194,10 @@ impl Read for Transaction {
                 visit(index, Some(&sum));
             }
         })
+    }
+
+    fn keys_at_once(&self) -> usize {
+        BATCH_KEYS
     }
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {

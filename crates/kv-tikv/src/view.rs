@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Keys of one batch: at most 16 MiB of heads.
-const BATCH_KEYS: usize = 256;
+pub(crate) const BATCH_KEYS: usize = 256;
 
 /// See the module's header.
 pub(crate) struct View(At);
@@ -80,6 +80,10 @@ impl Read for View {
             self.visit_batch(space, (number * BATCH_KEYS, batch), visit)?;
         }
         Ok(())
+    }
+
+    fn keys_at_once(&self) -> usize {
+        BATCH_KEYS
     }
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {

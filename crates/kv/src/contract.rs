@@ -230,6 +230,9 @@ pub trait Tuning: Send + Sync {
     fn stats(&self, visit: &mut dyn FnMut(&'static str, i64));
 }
 
+/// See [`Read::keys_at_once`]: the number that RocksDB processes at once.
+pub const KEYS_AT_ONCE: usize = 32;
+
 /// A readable view.
 pub trait Read: Send {
     /// Borrows the value from the engine's own memory if possible, otherwise from `buf`, whose previous content is
@@ -255,6 +258,12 @@ pub trait Read: Send {
             visit(index, self.get(space, key, &mut buf)?);
         }
         Ok(())
+    }
+
+    /// Keys that one call of `get_many` should have, at the most: more where each call is a round trip to another
+    /// machine.
+    fn keys_at_once(&self) -> usize {
+        KEYS_AT_ONCE
     }
 
     /// A cursor over the keys in `[start, end)`; an empty `end` means no upper bound. Bounds let the engine skip

@@ -143,6 +143,11 @@ macro_rules! read {
                 $read.get_many(space, keys, visit)
             }
 
+            fn keys_at_once(&self) -> usize {
+                let $this = self;
+                $read.keys_at_once()
+            }
+
             fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
                 let $this = self;
                 cursor(&self.faults, $read, space, (start, end))

@@ -1,7 +1,7 @@
 //! Whether somebody still waits for the result of the calling thread's request.
 //!
-//! An embedded engine answers in microseconds. One that waits for other machines asks here while it waits, and ends with
-//! [`Error::Interrupted`](crate::Error::Interrupted) if the request was cancelled or its time is over.
+//! An embedded engine answers in microseconds. One that waits for other machines asks here while it waits, and ends
+//! with [`Error::Interrupted`](crate::Error::Interrupted) if the request was cancelled or its time is over.
 
 use std::sync::OnceLock;
 

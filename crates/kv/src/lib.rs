@@ -46,7 +46,7 @@ pub use capabilities::Capabilities;
 pub use clock::Clock;
 pub use compressor::Compressor;
 pub use conflict::{Claim, Claimer, Conflicts, KeyHash, Owner};
-pub use contract::{Cursor, Engine, Maintenance, Read, Snapshot, Tuning, Txn};
+pub use contract::{Cursor, Engine, KEYS_AT_ONCE, Maintenance, Read, Snapshot, Tuning, Txn};
 pub use error::{Error, Result};
 pub use fault::{Faults, Faulty, Point};
 pub use memory::{Memory, minimal::Minimal};

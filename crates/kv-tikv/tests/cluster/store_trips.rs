@@ -96,11 +96,11 @@ fn write(store: &Store, mut statement: impl FnMut(&mut WriteTxn<'_>)) {
     done.expect("written");
 }
 
-/// The second phase of the other keys is after the answer.
-const INSERT: &str = "2 timestamps, KvCommit 2, KvGet 1, KvPrewrite 1";
-const INSERT_LOOKED_UP: &str = "2 timestamps, KvBatchGet 1, KvCommit 2, KvPrewrite 1";
+/// All keys are in one region, so commits are in one phase.
+const INSERT: &str = "1 timestamps, KvGet 1, KvPrewrite 1";
+const INSERT_LOOKED_UP: &str = "1 timestamps, KvBatchGet 1, KvPrewrite 1";
 /// The entry of its `_id` and the record are read, whatever is changed.
-const UPDATE: &str = "2 timestamps, KvCommit 2, KvGet 2, KvPrewrite 1";
+const UPDATE: &str = "1 timestamps, KvGet 2, KvPrewrite 1";
 
 const A: &str = "{key: {a: 1}, name: 'a'}";
 const B: &str = "{key: {b: 1}, name: 'b'}";
@@ -140,7 +140,7 @@ fn reads_of_the_store_take_these_round_trips() {
         assert_eq!(found, count);
     };
     world.check("find by index, 1", "1 timestamps, KvBatchGet 1, KvScan 1", || find(1));
-    world.check("find by index, 100", "1 timestamps, KvBatchGet 4, KvScan 2", || find(100));
+    world.check("find by index, 100", "1 timestamps, KvBatchGet 1, KvScan 1", || find(100));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn inserts_of_the_store_take_these_round_trips() {
     (0..63).for_each(|n| world.insert(&blocks, &[document(1 + n)]));
     world.settle();
     // The block is taken by a transaction of its own, which reads the next number.
-    let block = "4 timestamps, KvCommit 4, KvGet 2, KvPrewrite 2";
+    let block = "2 timestamps, KvGet 2, KvPrewrite 2";
     world.check("insert with a new block", block, || world.insert(&blocks, &[document(100)]));
     world.check("insert", INSERT, || world.insert(&plain, &[document(1)]));
     world.check("insert, 2 indexes", INSERT, || world.insert(&indexed, &[document(1)]));
@@ -166,11 +166,9 @@ fn inserts_of_the_store_take_these_round_trips() {
     let ten: Vec<DocBuf> = (2..12).map(document).collect();
     world.check("insert of 10", INSERT_LOOKED_UP, || world.insert(&plain, &ten));
     world.check("insert of 10, 2 unique indexes", INSERT_LOOKED_UP, || world.insert(&unique, &ten));
-    world.check(
-        "insert, capped",
-        "2 timestamps, KvCommit 2, KvGet 2, KvPrewrite 1, KvScan 1",
-        || world.insert(&capped, &[document(1)]),
-    );
+    world.check("insert, capped", "1 timestamps, KvGet 2, KvPrewrite 1, KvScan 1", || {
+        world.insert(&capped, &[document(1)])
+    });
 }
 
 #[test]
@@ -191,41 +189,33 @@ fn changes_of_the_store_take_these_round_trips() {
         let new = doc! { "_id": 2, "a": 1000, "b": 0, "c": 0 };
         write(&world.store, |txn| replace(txn, &indexed, &new));
     });
-    world.check(
-        "update of 10 by _id",
-        "2 timestamps, KvBatchGet 2, KvCommit 2, KvPrewrite 1",
-        || {
-            write(&world.store, |txn| {
-                let ids: Vec<Value<'_>> = (10..20).map(Value::Int32).collect();
-                let mut found = Vec::new();
-                let locked = txn.lock_by_ids(&indexed, &ids, &mut |_, id, doc| {
-                    found.push((id.clone(), doc.to_buf()));
-                });
-                assert_eq!(locked.expect("locked"), 10);
-                for (id, old) in &found {
-                    let Value::Int32(n) = old.get("_id") else { panic!("{old:?}") };
-                    let new = doc! { "_id": n, "a": n, "b": 0, "c": 1 };
-                    txn.update(&indexed, id.key(), old.as_doc(), new.as_doc()).expect("updated");
-                }
+    world.check("update of 10 by _id", "1 timestamps, KvBatchGet 2, KvPrewrite 1", || {
+        write(&world.store, |txn| {
+            let ids: Vec<Value<'_>> = (10..20).map(Value::Int32).collect();
+            let mut found = Vec::new();
+            let locked = txn.lock_by_ids(&indexed, &ids, &mut |_, id, doc| {
+                found.push((id.clone(), doc.to_buf()));
             });
-        },
-    );
+            assert_eq!(locked.expect("locked"), 10);
+            for (id, old) in &found {
+                let Value::Int32(n) = old.get("_id") else { panic!("{old:?}") };
+                let new = doc! { "_id": n, "a": n, "b": 0, "c": 1 };
+                txn.update(&indexed, id.key(), old.as_doc(), new.as_doc()).expect("updated");
+            }
+        });
+    });
     world.check("delete", UPDATE, || {
         write(&world.store, |txn| {
             let (found, old) = read(txn, &indexed, Value::Int32(3));
             txn.delete(&indexed, found.key(), old.as_doc()).expect("deleted");
         });
     });
-    world.check(
-        "transaction of two documents",
-        "2 timestamps, KvCommit 2, KvGet 4, KvPrewrite 1",
-        || {
-            let txn = Transaction::begin(&world.store, Lifetime::Long).expect("begins");
-            for id in [30, 31] {
-                let new = doc! { "_id": id, "a": id, "b": 0, "c": 1 };
-                write(txn.store(), |txn| replace(txn, &indexed, &new));
-            }
-            txn.commit(Durability::Synced).expect("commits");
-        },
-    );
+    world.check("transaction of two documents", "1 timestamps, KvGet 4, KvPrewrite 1", || {
+        let txn = Transaction::begin(&world.store, Lifetime::Long).expect("begins");
+        for id in [30, 31] {
+            let new = doc! { "_id": id, "a": id, "b": 0, "c": 1 };
+            write(txn.store(), |txn| replace(txn, &indexed, &new));
+        }
+        txn.commit(Durability::Synced).expect("commits");
+    });
 }

@@ -47,11 +47,12 @@ impl Fetch {
         [filter, whole]: [Option<Arc<Filter>>; 2],
         (wanted, beside): (Option<u64>, usize),
     ) -> Fetch {
+        // With a filter, more records than documents are needed.
+        let ahead = Ahead::new(wanted.filter(|_| filter.is_none()), beside);
         Fetch {
+            ahead: ahead.of_mean(collection.mean_bytes()),
             input,
             collection,
-            // With a filter, more records than documents are needed.
-            ahead: Ahead::new(wanted.filter(|_| filter.is_none()), beside),
             filter,
             whole,
             id: None,

@@ -21,7 +21,7 @@ use std::{ops::Range, sync::Arc};
 use nagi_bson::{ArrayWriter, Doc, Value};
 use nagi_error::{Error, Result};
 use nagi_lang::path::{self, FieldPath, Leaf};
-use nagi_store::{Collection, Index, RECORDS_AT_ONCE, RecordBuf, RecordId, keystring};
+use nagi_store::{Collection, Index, RecordBuf, RecordId, keystring};
 
 use crate::source::{Cx, Seen, Source, document, metadata, serialize};
 
@@ -29,6 +29,8 @@ use crate::source::{Cx, Seen, Source, document, metadata, serialize};
 const BYTES_MAX: usize = 1 << 20;
 /// Limit of the index entries of a batch.
 const ENTRIES_MAX: usize = 4096;
+/// Documents that are joined at once from the beginning if a look-up is a round trip to another machine.
+const FAR_COUNT: usize = 64;
 
 /// The access path with which a plan finds the documents of a key.
 pub(super) struct Way {
@@ -119,7 +121,8 @@ impl Batch {
         self.next == self.inputs.len()
     }
 
-    /// Reads input documents: one, then 2, 4, 8, ... Returns false at the end of the input.
+    /// Reads input documents: one, then 2, 4, 8, ..., and many from the beginning if each look-up is a round trip.
+    /// Returns false at the end of the input.
     pub(super) fn gather(&mut self, input: &mut dyn Source, cx: &mut Cx<'_>) -> Result<bool> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -128,7 +131,8 @@ impl Batch {
         self.bytes.clear();
         self.next = 0;
         let max = cx.env.interrupt().records_ahead_max();
-        self.count = (self.count * 2).clamp(1, max.max(1));
+        let least = if cx.reader.is_far() { FAR_COUNT } else { 1 };
+        self.count = (self.count * 2).clamp(least.min(max.max(1)), max.max(1));
         while self.inputs.len() < self.count && self.bytes.len() < BYTES_MAX {
             match input.advance(cx) {
                 Ok(true) => {
@@ -238,7 +242,7 @@ impl Batch {
         let mut ids = self.entries.clone();
         ids.sort_unstable();
         ids.dedup();
-        for part in ids.chunks(RECORDS_AT_ONCE) {
+        for part in ids.chunks(cx.reader.records_at_once()) {
             // Each of them may have to be read from disk.
             cx.env.interrupt().check()?;
             let (records, found) = (&mut self.records, &mut self.found);

@@ -335,7 +335,7 @@ fn guarded_run(cx: &mut Context<'_>, request: &Request<'_>, out: &mut DocWriter<
         Ok(Err(error))
             if matches!(error.code(), Code::EXCEEDED_MEMORY_LIMIT | Code::INTERRUPTED) =>
         {
-            // A wait for memory, or for another machine, may have been interrupted where only the engine could report it.
+            // A wait for memory or for another machine may have been interrupted where only the engine could report it.
             cx.check()?;
             Err(error)
         }

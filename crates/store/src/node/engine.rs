@@ -95,6 +95,10 @@ impl Read for Summed<Arc<dyn Snapshot>> {
         get_many(&*self.0, space, keys, visit)
     }
 
+    fn keys_at_once(&self) -> usize {
+        self.0.keys_at_once()
+    }
+
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
         self.0.cursor(space, start, end)
     }
@@ -126,6 +130,10 @@ impl Read for Member {
     ) -> Result<()> {
         self.lease.check()?;
         get_many(self.inner().latest(), space, keys, visit)
+    }
+
+    fn keys_at_once(&self) -> usize {
+        self.inner().latest().keys_at_once()
     }
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {

@@ -132,6 +132,10 @@ impl Read for NodeTxn {
         Ok(())
     }
 
+    fn keys_at_once(&self) -> usize {
+        self.inner.keys_at_once()
+    }
+
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
         self.inner.cursor(space, start, end)
     }

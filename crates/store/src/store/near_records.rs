@@ -53,7 +53,8 @@ impl NearRecords {
         let most = ids.len() as i64 * STEPS_EACH_MAX;
         let placed = self.at.is_some_and(|at| (0..most).contains(&first.saturating_sub(at)));
         let near = last.saturating_sub(*first) < most && (placed || ids.len() >= WALKED_MIN);
-        if !near {
+        // A walk reads page by page: a round trip each.
+        if !near || reader.is_far() {
             return reader.records(collection, ids, buf, visit);
         }
         let walked = self.walk(reader, collection, ids, placed, visit);

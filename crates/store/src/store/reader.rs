@@ -54,8 +54,8 @@ impl Snapshot {
     }
 }
 
-/// Records that [`Reader::records`] requests from the engine per call: the number that RocksDB processes at once.
-pub const RECORDS_AT_ONCE: usize = 32;
+/// Records that [`Reader::records`] requests from an engine in this process per call.
+pub const RECORDS_AT_ONCE: usize = nagi_kv::KEYS_AT_ONCE;
 
 /// Reads a snapshot, the newest commits, or a transaction. Costs nothing to create. Cursors opened through it may
 /// outlive it.
@@ -137,7 +137,8 @@ impl<'r> Reader<'r> {
 
     /// Reads many records with few engine calls. `visit` receives the position of each id and its document, if it
     /// exists, in the order of `ids`. Fastest if the ids ascend; duplicates are allowed. Some dozens of records are
-    /// in memory at a time. No allocation.
+    /// in memory at a time, [`Reader::records_at_once`] of another machine. No allocation if the engine is in this
+    /// process.
     pub fn records(
         &self,
         collection: &Collection,
@@ -150,6 +151,9 @@ impl<'r> Reader<'r> {
                 visit(at, self.logged(collection, id.key(), buf)?);
             }
             return Ok(());
+        }
+        if self.is_far() {
+            return self.records_far(collection, ids, buf, visit);
         }
         for (part, ids) in ids.chunks(RECORDS_AT_ONCE).enumerate() {
             let keys: [_; RECORDS_AT_ONCE] = std::array::from_fn(|at| {
@@ -166,6 +170,42 @@ impl<'r> Reader<'r> {
                 }
             };
             self.read.get_many(collection.space, &lent[..ids.len()], look).map_err(engine)?;
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Records that one call of the engine should read, at the most.
+    pub fn records_at_once(&self) -> usize {
+        self.read.keys_at_once().max(RECORDS_AT_ONCE)
+    }
+
+    /// Returns true if each call of the engine is a round trip to another machine.
+    pub fn is_far(&self) -> bool {
+        self.records_at_once() > RECORDS_AT_ONCE
+    }
+
+    /// [`Reader::records`] where each call of the engine is a round trip.
+    fn records_far(
+        &self,
+        collection: &Collection,
+        ids: &[RecordId],
+        buf: &mut RecordBuf,
+        visit: &mut dyn FnMut(usize, Option<Doc<'_>>),
+    ) -> Result<()> {
+        let at_once = self.records_at_once();
+        for (part, ids) in ids.chunks(at_once).enumerate() {
+            let keys: Vec<_> = ids.iter().map(|id| id.key().stored(collection.ident)).collect();
+            let lent: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+            let mut result = Ok(());
+            let look = &mut |at: usize, value: Option<&[u8]>| {
+                let found = value.map(|value| record::decode(value, &mut buf.doc)).transpose();
+                match found {
+                    Ok(doc) => visit(part * at_once + at, doc),
+                    Err(error) => result = Err(error),
+                }
+            };
+            self.read.get_many(collection.space, &lent, look).map_err(engine)?;
             result?;
         }
         Ok(())

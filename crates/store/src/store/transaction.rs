@@ -30,7 +30,7 @@ use nagi_kv::sync::{
     Mutex,
     atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
 };
-use nagi_kv::{CommitStamp, Cursor, Durability, Read, Space, TxnOptions};
+use nagi_kv::{CommitStamp, Cursor, Durability, KEYS_AT_ONCE, Read, Space, TxnOptions};
 
 use crate::{
     Catalog, Collection, CollectionOptions, Namespace, Reader, Store, WriteOptions, WriteTxn,
@@ -525,6 +525,11 @@ impl Read for Bound {
     ) -> nagi_kv::Result<()> {
         let work = self.work.lock();
         work.as_ref().ok_or(nagi_kv::Error::SnapshotTooOld)?.read().get_many(space, keys, visit)
+    }
+
+    fn keys_at_once(&self) -> usize {
+        let work = self.work.lock();
+        work.as_ref().map_or(KEYS_AT_ONCE, |txn| txn.read().keys_at_once())
     }
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> nagi_kv::Result<Box<dyn Cursor>> {

@@ -8,6 +8,9 @@
 //! requested ones. If a limit tells how many documents are wanted, the first read has up to 32 of them. After
 //! some hundred records, a worker thread reads half of each batch if a core is free ([`helped`]).
 //!
+//! If a read is a round trip to another machine, the first one has a first batch of 101, unless the collection's
+//! records are too large for that.
+//!
 //! Memory: [`BYTES_MAX`] and two records; the branches of a merge share it.
 
 mod helped;
@@ -26,6 +29,9 @@ use crate::limits::{RECORDS_AHEAD_MAX, RECORDS_HELPED_MAX};
 /// Limit of the bytes of records that a plan keeps before they are requested.
 const BYTES_MAX: usize = 1 << 20;
 
+/// Records of the first read if it is a round trip: a client's first batch.
+const FAR_FIRST: usize = 101;
+
 /// Records that were read and are not yet taken.
 pub(crate) struct Ahead {
     /// The records in the order of the requests, each with its position in `sorted`.
@@ -42,6 +48,8 @@ pub(crate) struct Ahead {
     step: usize,
     /// Approximate size of a record in bytes; 0 until one was read.
     record_bytes: usize,
+    /// Average size of a record of the collection; 0: unknown.
+    mean_bytes: usize,
     /// Number of documents still wanted, if it is known.
     wanted: Option<u64>,
     bytes_max: usize,
@@ -85,10 +93,17 @@ impl Ahead {
             end: 0,
             step: first_step(wanted),
             record_bytes: 0,
+            mean_bytes: 0,
             wanted,
             bytes_max: BYTES_MAX / (beside + 1),
             order: Vec::new(),
         }
+    }
+
+    /// The average size of a record, for the first read if it is a round trip.
+    pub(crate) fn of_mean(mut self, bytes: usize) -> Ahead {
+        self.mean_bytes = bytes;
+        self
     }
 
     /// Returns true if every record that was read ahead is taken.
@@ -99,14 +114,20 @@ impl Ahead {
     /// The number of records to pass to [`Ahead::read`]; 1 if reading ahead does not pay. It grows with every call.
     pub(crate) fn step(&mut self, cx: &Cx<'_>) -> usize {
         let wanted = self.wanted.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
-        let fitting = self.bytes_max / self.record_bytes.max(1);
+        let (mut record_bytes, mut least) = (self.record_bytes, 1);
+        if cx.reader.is_far() {
+            // Each of several that read ahead for one plan has its share.
+            least = FAR_FIRST * self.bytes_max / BYTES_MAX;
+            record_bytes = if record_bytes == 0 { self.mean_bytes } else { record_bytes };
+        }
+        let fitting = self.bytes_max / record_bytes.max(1);
         let interrupt = cx.env.interrupt();
         let max = match interrupt.records_ahead_max() {
             // More at once only where a worker reads half of them.
             RECORDS_AHEAD_MAX if interrupt.may_help() => RECORDS_HELPED_MAX,
             max => max,
         };
-        let step = self.step.min(wanted).min(fitting).min(max).max(1);
+        let step = self.step.max(least).min(wanted).min(fitting).min(max).max(1);
         self.step = match self.step {
             // A first batch is complete after 1 + 2 + ... + 32 + 38 = 101.
             32 => 38,

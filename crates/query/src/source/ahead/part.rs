@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use nagi_bson::Doc;
 use nagi_error::{Code, Result};
-use nagi_store::{Collection, NearRecords, RECORDS_AT_ONCE, Reader, RecordBuf, RecordId};
+use nagi_store::{Collection, NearRecords, Reader, RecordBuf, RecordId};
 
 use crate::source::Interrupt;
 
@@ -41,7 +41,7 @@ impl Part {
         interrupt: &dyn Interrupt,
     ) -> Result<()> {
         self.clear();
-        for part in ids.chunks(RECORDS_AT_ONCE) {
+        for part in ids.chunks(reader.records_at_once()) {
             // Each of them may have to be read from disk.
             interrupt.check()?;
             let (held, bytes) = (&mut self.held, &mut self.bytes);
