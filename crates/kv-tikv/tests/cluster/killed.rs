@@ -1,20 +1,23 @@
-//! The store of these tests, killed while transactions commit, keeps what TiKV would keep. By the client alone, without
-//! the engine: what the engine's tests and the server's rely on when they kill the store.
+//! The store of these tests, killed while transactions commit, keeps what TiKV would keep. First by the client alone,
+//! without the engine: what other tests rely on when they kill the store. Then by the engine, which has to know what became
+//! of each commit.
 
 use std::{
     collections::BTreeMap,
     env,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
+    thread,
     time::{Duration, Instant},
 };
 
+use nagi_kv::{Durability, Engine, Error, Result, Space, TxnOptions};
 use tikv_client::{CheckLevel, TransactionClient, TransactionOptions};
 use tokio::{runtime::Builder, sync::Semaphore, time::timeout};
 
-use crate::cluster::{STORE, control, new_prefix, placement_driver};
+use crate::cluster::{STORE, control, get, new_prefix, node, placement_driver};
 
 const WRITERS: u64 = 8;
 const ROUNDS: u64 = 3;
@@ -22,6 +25,11 @@ const ROUNDS: u64 = 3;
 const COMMITS: u32 = 150;
 const ATTEMPT: Duration = Duration::from_secs(5);
 const MOST: Duration = Duration::from_secs(60);
+
+/// Kills of the store; NAGI_TIKV_KILLS in the environment has more.
+fn rounds() -> u64 {
+    env::var("NAGI_TIKV_KILLS").map_or(ROUNDS, |text| text.parse().expect("a number"))
+}
 
 /// What writers share.
 struct Shared {
@@ -128,7 +136,7 @@ async fn lost(
 
 #[test]
 fn a_killed_store_has_what_it_acknowledged() {
-    let rounds = env::var("NAGI_TIKV_KILLS").map_or(ROUNDS, |text| text.parse().expect("a number"));
+    let rounds = rounds();
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let client = TransactionClient::new(vec![placement_driver()]).await.expect("connects");
@@ -153,4 +161,65 @@ fn a_killed_store_has_what_it_acknowledged() {
         println!("{rounds} kills, {sure} acknowledged commits, {} lost", missing.len());
         assert!(missing.is_empty(), "lost: {missing:?}");
     });
+}
+
+/// What a thread was told of its commits.
+#[derive(Default)]
+struct Told {
+    sure: u64,
+    unknown: u64,
+}
+
+/// Adds one to a counter that another thread writes, too.
+fn add_one(engine: &dyn Engine, key: &[u8]) -> Result<()> {
+    let mut txn = engine.begin(TxnOptions { lock_wait_ms: 0 })?;
+    txn.lock(Space::Records, key)?;
+    let mut buf = Vec::new();
+    let counted = txn.get(Space::Records, key, &mut buf)?.map_or(0, to_number);
+    txn.put(Space::Records, key, (counted + 1).to_string().as_bytes())?;
+    txn.commit(Durability::Synced).map(|_| ())
+}
+
+#[test]
+fn the_engine_knows_what_became_of_its_commits() {
+    const KEYS: [&[u8]; 2] = [b"a", b"b"];
+    let engine = node(&new_prefix());
+    let (stopped, commits) = (AtomicBool::new(false), AtomicU64::new(0));
+    let count = |key: &[u8]| {
+        let mut told = Told::default();
+        while !stopped.load(SeqCst) {
+            match add_one(&*engine, key) {
+                Ok(()) => {
+                    told.sure += 1;
+                    commits.fetch_add(1, SeqCst);
+                }
+                Err(Error::Undetermined) => told.unknown += 1,
+                // Nothing was written.
+                Err(Error::Conflict | Error::Unreachable(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        told
+    };
+    let told = thread::scope(|scope| {
+        let threads = [0, 0, 1, 1].map(|at| scope.spawn(move || count(KEYS[at])));
+        for _ in 0..rounds() * 2 {
+            let (goal, end) = (commits.load(SeqCst) + 40, Instant::now() + MOST);
+            while commits.load(SeqCst) < goal {
+                assert!(Instant::now() < end, "no commits");
+                thread::yield_now();
+            }
+            control("kill", STORE);
+            control("start", STORE);
+        }
+        stopped.store(true, SeqCst);
+        threads.map(|thread| thread.join().expect("no panic"))
+    });
+    for (key, told) in KEYS.iter().zip(told.chunks(2)) {
+        let sure: u64 = told.iter().map(|told| told.sure).sum();
+        let unknown: u64 = told.iter().map(|told| told.unknown).sum();
+        let counted = get(engine.latest(), Space::Records, key).map_or(0, |text| to_number(&text));
+        println!("{sure} commits, {unknown} unknown: {counted}");
+        assert!((sure..=sure + unknown).contains(&counted), "{counted} of {sure} and {unknown}");
+    }
 }
