@@ -15,7 +15,7 @@ use nagi_kv::{
 use crate::{
     client::Change,
     core::Core,
-    layout::{Head, PIECE_BYTES, has_small_values, head_of, new_head, pieces_of},
+    layout::{Head, PIECE_BYTES, has_small_values, head_for, head_of, pieces_of},
 };
 
 /// Heads that are read at once: at most 8 MiB.
@@ -96,7 +96,8 @@ fn put(
     value: &[u8],
     changes: &mut Vec<Change>,
 ) {
-    changes.push(Change::Put(core.layout.head(space, key), new_head(value)));
+    let head = head_for(space, key, value);
+    changes.push(Change::Put(core.layout.head(space, key), head));
     let pieces = pieces_of(value.len());
     if pieces > 0 {
         for (number, piece) in (0..).zip(value.chunks(PIECE_BYTES)) {

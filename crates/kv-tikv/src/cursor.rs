@@ -6,14 +6,17 @@
 //! ```
 //!
 //! The first page is small, because many cursors read one entry only; later ones grow up to a number of entries and
-//! bytes. Turning and seeking within the page cost no request.
+//! bytes. Turning and seeking within the page cost no request. A group of long keys (cut.rs) is read to its end, so
+//! that its keys can be sorted.
 
-use nagi_kv::{Cursor, Result, Space};
+use nagi_kv::{Cursor, Error, Result, Space};
 
 use crate::{
     at::At,
     client::{Page, Pair},
-    layout::{Head, Range, has_small_values, head_of},
+    cut,
+    layout::{Head, Range, has_small_values},
+    page::{Entry, edge_of, entries, group_of},
 };
 
 const ENTRIES_MIN: u32 = 32;
@@ -22,17 +25,22 @@ const ENTRIES_MIN_SMALL: u32 = 128;
 const ENTRIES_MAX: u32 = 512;
 /// A page is estimated by the entries of the previous one, so it may be larger, up to 512 of 70 KiB.
 const PAGE_BYTES: usize = 1 << 20;
+/// Bytes of keys and heads of a group.
+const GROUP_BYTES_MAX: usize = 16 << 20;
 
-/// See the module's header. All keys in it are stored keys.
+/// See the module's header.
 pub(crate) struct Walk {
     view: At,
     space: Space,
+    /// Of stored keys. Groups at its ends are in it as a whole.
     range: Range,
-    page: Vec<Pair>,
+    /// Of users' keys; an empty end: no bound.
+    bounds: Range,
+    page: Vec<Entry>,
     /// The entry of the page.
     at: Option<usize>,
     forward: bool,
-    /// Where the next page begins: its first key, or going backward, before this key.
+    /// Where the next page begins: its first stored key, or going backward, before this key.
     rest: Option<Vec<u8>>,
     /// Entries of the next page.
     entries: u32,
@@ -47,6 +55,7 @@ impl Walk {
             view,
             space,
             range,
+            bounds: (start.to_vec(), end.to_vec()),
             page: Vec::new(),
             at: None,
             forward: true,
@@ -56,26 +65,39 @@ impl Walk {
         }
     }
 
+    fn skip(&self) -> usize {
+        self.view.core.layout.skip(self.space)
+    }
+
     /// Reverses the page and the direction.
     fn turn(&mut self) {
         self.page.reverse();
         self.forward = !self.forward;
         self.at = self.at.map(|at| self.page.len() - 1 - at);
-        self.rest = self.page.last().map(|(key, _)| key.clone());
-        if self.forward
-            && let Some(rest) = &mut self.rest
-        {
-            rest.push(0);
+        let (skip, has_groups) = (self.skip(), cut::is_cut_in(self.space));
+        self.rest = self.page.last().map(|entry| entry.edge(skip, has_groups, self.forward));
+    }
+
+    /// The position in the page of the first entry that is not less than the key, or going backward, that is less.
+    fn position(&self, key: Option<&[u8]>) -> usize {
+        let skip = self.skip();
+        match (key, self.forward) {
+            (None, _) => 0,
+            (Some(key), true) => self.page.partition_point(|entry| entry.key(skip) < key),
+            (Some(key), false) => self.page.partition_point(|entry| entry.key(skip) >= key),
         }
     }
 
     /// Moves to the entry of the page that a seek for this key finds; false if the page does not tell.
-    fn seek_in_page(&mut self, key: &[u8], forward: bool) -> bool {
-        let (Some(one), Some(other)) = (self.page.first(), self.page.last()) else { return false };
+    fn seek_in_page(&mut self, key: Option<&[u8]>, forward: bool) -> bool {
+        let (Some(one), Some(other), Some(key)) = (self.page.first(), self.page.last(), key) else {
+            return false;
+        };
+        let skip = self.skip();
         let (least, greatest) = if self.forward { (one, other) } else { (other, one) };
         let inside = match forward {
-            true => least.0.as_slice() <= key && key <= greatest.0.as_slice(),
-            false => least.0.as_slice() < key && key <= greatest.0.as_slice(),
+            true => least.key(skip) <= key && key <= greatest.key(skip),
+            false => least.key(skip) < key && key <= greatest.key(skip),
         };
         if !inside {
             return false;
@@ -84,29 +106,40 @@ impl Walk {
             self.at = None;
             self.turn();
         }
-        let at = match forward {
-            true => self.page.partition_point(|(at, _)| at.as_slice() < key),
-            false => self.page.partition_point(|(at, _)| at.as_slice() >= key),
-        };
-        self.at = Some(at);
+        self.at = Some(self.position(Some(key)));
         true
     }
 
-    /// Begins at a key, in a direction.
-    fn begin(&mut self, key: Vec<u8>, forward: bool) -> Result<bool> {
-        if self.seek_in_page(&key, forward) {
+    /// Begins at a key, or without one at the end of the range, in a direction.
+    fn begin(&mut self, key: Option<&[u8]>, forward: bool) -> Result<bool> {
+        if self.seek_in_page(key, forward) {
             return self.arrive();
         }
         self.forward = forward;
         self.entries = first_entries(self.space);
-        self.rest = Some(key);
-        self.read_page()
+        let layout = &self.view.core.layout;
+        let (lower, upper) = &self.range;
+        self.rest = Some(match (key, forward) {
+            (Some(key), true) => layout.from(self.space, key).max(lower.clone()),
+            (Some(key), false) => layout.before(self.space, key).min(upper.clone()),
+            (None, true) => lower.clone(),
+            (None, false) => upper.clone(),
+        });
+        while self.read_page()? {
+            let at = self.position(key);
+            if at < self.page.len() {
+                self.at = Some(at);
+                return self.arrive();
+            }
+        }
+        Ok(false)
     }
 
-    /// Reads the next page with entries, and moves to its first one.
+    /// Reads the next page with entries. Returns false at the end of the range.
     fn read_page(&mut self) -> Result<bool> {
         self.at = None;
         self.page.clear();
+        let (skip, has_groups) = (self.skip(), cut::is_cut_in(self.space));
         while let Some(rest) = self.rest.take() {
             let (from, to) = match self.forward {
                 true => (rest, self.range.1.clone()),
@@ -115,17 +148,55 @@ impl Walk {
             if from >= to {
                 break;
             }
-            self.read_part(from, to)?;
+            let mut found = self.read_part(from, to)?;
+            if has_groups {
+                self.complete(&mut found, skip)?;
+            }
+            let (start, end) = &self.bounds;
+            self.page = entries(found, (skip, has_groups), self.forward);
+            if has_groups {
+                self.page.retain(|entry| {
+                    let key = entry.key(skip);
+                    key >= start.as_slice() && (end.is_empty() || key < end.as_slice())
+                });
+            }
             if !self.page.is_empty() {
-                self.at = Some(0);
-                return self.arrive();
+                return Ok(true);
             }
         }
         Ok(false)
     }
 
+    /// Reads the rest of the group in which a page ends.
+    fn complete(&mut self, found: &mut Vec<Pair>, skip: usize) -> Result<()> {
+        let Some(group) = found.last().and_then(|(stored, _)| group_of(stored, skip)) else {
+            return Ok(());
+        };
+        let edge = edge_of(group, self.forward);
+        while let Some(rest) = self.rest.take() {
+            let (from, to) = match self.forward {
+                true => (rest.clone(), edge.clone().min(self.range.1.clone())),
+                false => (edge.clone().max(self.range.0.clone()), rest.clone()),
+            };
+            if from >= to {
+                self.rest = Some(rest);
+                return Ok(());
+            }
+            found.extend(self.read_part(from, to)?);
+            let bytes: usize = found.iter().map(|(key, head)| key.len() + head.len()).sum();
+            if bytes > GROUP_BYTES_MAX {
+                return Err(Error::other("too many index keys begin with the same 6 KiB"));
+            }
+            if self.rest.is_none() {
+                self.rest = Some(edge);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
     /// Reads entries of the first region of a range, going backward of the last one.
-    fn read_part(&mut self, mut from: Vec<u8>, mut to: Vec<u8>) -> Result<()> {
+    fn read_part(&mut self, mut from: Vec<u8>, mut to: Vec<u8>) -> Result<Vec<Pair>> {
         let edge = if self.forward { &from } else { &to };
         let bounds = self.view.core.client.bounds(edge, !self.forward)?;
         let mut beyond = None;
@@ -140,30 +211,28 @@ impl Walk {
         }
         let limit = self.entries;
         let page = Page { from, to, limit, reverse: !self.forward, keys_only: false };
-        self.page = self.view.core.client.scan(self.view.to_read()?, page)?;
+        let found = self.view.core.client.scan(self.view.to_read()?, page)?;
         self.rest = beyond;
-        if self.page.len() >= limit as usize {
-            self.rest = self.page.last().map(|(key, _)| key.clone());
+        if found.len() >= limit as usize {
+            self.rest = found.last().map(|(key, _)| key.clone());
             if self.forward
                 && let Some(rest) = &mut self.rest
             {
                 rest.push(0);
             }
         }
-        self.entries = next_entries(self.entries, &self.page);
-        Ok(())
+        self.entries = next_entries(self.entries, &found);
+        Ok(found)
     }
 
     /// Reads the current value if it is in pieces.
     fn arrive(&mut self) -> Result<bool> {
-        let Some((stored, head)) = self.at.and_then(|at| self.page.get(at)) else {
-            return Ok(false);
-        };
-        match head_of(head)? {
+        let Some(entry) = self.at.and_then(|at| self.page.get(at)) else { return Ok(false) };
+        match entry.head()? {
             Head::Inline(_) => self.large = None,
             Head::Large(bytes) => {
                 let mut value = self.large.take().unwrap_or_default();
-                let key = &stored[self.view.core.layout.skip(self.space)..];
+                let key = entry.key(self.skip());
                 let read = self.view.read_pieces((self.space, key), bytes, &mut value);
                 if let Err(error) = read {
                     self.at = None;
@@ -182,17 +251,14 @@ impl Walk {
         if self.forward != forward {
             self.turn();
         }
-        let next = self.at.map(|at| at + 1).filter(|at| *at < self.page.len());
-        match next {
-            Some(_) => {
-                self.at = next;
-                self.arrive()
-            }
-            None => self.read_page(),
+        self.at = self.at.map(|at| at + 1).filter(|at| *at < self.page.len());
+        if self.at.is_none() && self.read_page()? {
+            self.at = Some(0);
         }
+        self.arrive()
     }
 
-    fn entry(&self) -> Option<&Pair> {
+    fn entry(&self) -> Option<&Entry> {
         self.at.and_then(|at| self.page.get(at))
     }
 }
@@ -211,16 +277,11 @@ fn next_entries(entries: u32, page: &[Pair]) -> u32 {
 
 impl Cursor for Walk {
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        let key = self.view.core.layout.head(self.space, key).max(self.range.0.clone());
-        self.begin(key, true)
+        self.begin(Some(key), true)
     }
 
     fn seek_back(&mut self, key: &[u8]) -> Result<bool> {
-        let key = match key {
-            [] => self.range.1.clone(),
-            key => self.view.core.layout.head(self.space, key).min(self.range.1.clone()),
-        };
-        self.begin(key, false)
+        self.begin((!key.is_empty()).then_some(key), false)
     }
 
     fn next(&mut self) -> Result<bool> {
@@ -232,16 +293,15 @@ impl Cursor for Walk {
     }
 
     fn key(&self) -> &[u8] {
-        let skip = self.view.core.layout.skip(self.space);
-        self.entry().map_or(&[], |(key, _)| &key[skip..])
+        self.entry().map_or(&[], |entry| entry.key(self.skip()))
     }
 
     fn value(&self) -> &[u8] {
-        match (&self.large, self.entry()) {
-            (_, None) => &[],
-            (Some(large), _) => large,
-            // The mark of the head; `arrive` has read it.
-            (None, Some((_, head))) => head.get(1..).unwrap_or_default(),
+        match (&self.large, self.entry().map(Entry::head)) {
+            (Some(large), Some(_)) => large,
+            // `arrive` has read the head.
+            (None, Some(Ok(Head::Inline(value)))) => value,
+            _ => &[],
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     changes::{Keys, Known},
     client::{Change, Page, Pair},
     core::Core,
-    format,
+    cut, format,
     layout::{KEY_BYTES_MAX, PIECE_BYTES, Range, VALUE_BYTES_MAX, value_bytes_max},
     options::Options,
     stamps::version_of,
@@ -224,12 +224,10 @@ impl Maintenance for Tikv {
         loop {
             let more = next(&mut key, &mut value)?;
             if more {
-                if key.len() > KEY_BYTES_MAX {
-                    return Err(Error::KeyTooLong(key.len(), KEY_BYTES_MAX));
-                }
                 if value.len() > value_bytes_max(space) {
                     return Err(Error::other("an entry of a load is too large for TiKV"));
                 }
+                cut::check(space, &key, value.len())?;
                 overlay.put(space, &key, &value);
             }
             let is_full = overlay.write_count() >= BATCH_ENTRIES as usize
@@ -260,6 +258,11 @@ impl Maintenance for Tikv {
 
     fn drop_range_watched(&self, range: KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
         let KeyRange { space, start, end, .. } = range;
+        // Ranges of indexes are bounded by their idents. A bound in a group would remove all of it.
+        let long = [start, end].into_iter().find(|key| cut::group(key).is_some());
+        if let Some(long) = long.filter(|_| cut::is_cut_in(space)) {
+            return Err(Error::KeyTooLong(long.len(), cut::KEPT_BYTES));
+        }
         // Pieces last: a head without its pieces would be damage.
         Ok(self.remove(self.core.layout.heads(space, start, end), watch)?
             && self.remove(self.core.layout.pieces(space, start, end), watch)?)

@@ -7,13 +7,15 @@
 //!   prefix 00 01 05 session key                    the space of spills, which belongs to one process
 //! ```
 //!
-//! Heads are small, so that a page of a scan has bounded bytes although the store bounds only the number of its
+//! Index keys may be longer, see cut.rs. Heads are small, so that a page of a scan has bounded bytes although the store bounds only the number of its
 //! entries. `ordered` is an encoding in which no key is the beginning of another one, so that the pieces of a range of
 //! keys are a range, too. The reasons are in docs/decisions/096.
 
 use nagi_kv::{Error, Result, Space};
 
-/// The longest key of a user. The store refuses keys of more than 8 KiB in its own encoding, which has 9 bytes for
+use crate::cut;
+
+/// The longest key of a user, except in indexes. The store refuses keys of more than 8 KiB in its own encoding, which has 9 bytes for
 /// 8; those of pieces are encoded twice.
 pub(crate) const KEY_BYTES_MAX: usize = 6 << 10;
 /// The longest value.
@@ -94,17 +96,33 @@ impl Layout {
     /// The key of a head.
     pub(crate) fn head(&self, space: Space, key: &[u8]) -> Vec<u8> {
         let mut stored = self.table(AREA_HEADS, space);
-        stored.extend_from_slice(key);
+        cut::append(space, key, &mut stored);
         stored
     }
 
-    /// The heads of the keys in `[start, end)`; an empty `end` means no upper bound.
+    /// Where the keys that are not less than this one begin. If it is in a group, that is the beginning of the group.
+    pub(crate) fn from(&self, space: Space, key: &[u8]) -> Vec<u8> {
+        match cut::group(key).filter(|_| cut::is_cut_in(space)) {
+            Some(group) => [&self.head(space, group)[..], &[0]].concat(),
+            None => self.head(space, key),
+        }
+    }
+
+    /// Where the keys that are less than this one end. If it is in a group, that is the end of the group.
+    pub(crate) fn before(&self, space: Space, key: &[u8]) -> Vec<u8> {
+        match cut::group(key).filter(|_| cut::is_cut_in(space)) {
+            Some(group) => after(self.head(space, group)),
+            None => self.head(space, key),
+        }
+    }
+
+    /// The heads of the keys in `[start, end)`; an empty `end` means no upper bound. A bound in a group has all of it.
     pub(crate) fn heads(&self, space: Space, start: &[u8], end: &[u8]) -> Range {
         let end = match end {
             [] => after(self.table(AREA_HEADS, space)),
-            end => self.head(space, end),
+            end => self.before(space, end),
         };
-        (self.head(space, start), end)
+        (self.from(space, start), end)
     }
 
     /// The key of a piece of a value.
@@ -131,7 +149,7 @@ impl Layout {
 }
 
 /// The least key that is greater than all that begin with these bytes, which are not all 255.
-fn after(mut begin: Vec<u8>) -> Vec<u8> {
+pub(crate) fn after(mut begin: Vec<u8>) -> Vec<u8> {
     while let Some(last) = begin.pop() {
         if last < u8::MAX {
             begin.push(last + 1);
@@ -182,6 +200,9 @@ pub(crate) enum Head<'h> {
 pub(crate) fn head_of(stored: &[u8]) -> Result<Head<'_>> {
     match stored.split_first() {
         Some((&MARK_INLINE, value)) => Ok(Head::Inline(value)),
+        Some((&cut::MARK_CUT, both)) => {
+            cut::split(both).map(|(_, value)| Head::Inline(value)).ok_or_else(damaged)
+        }
         Some((&MARK_LARGE, length)) => {
             let bytes = length.try_into().ok().map(u64::from_be_bytes);
             let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
@@ -195,8 +216,12 @@ fn damaged() -> Error {
     Error::Corrupt("a value in the store has an unknown form".into())
 }
 
-/// The head of a value.
-pub(crate) fn new_head(value: &[u8]) -> Vec<u8> {
+/// The head of the value of a key.
+pub(crate) fn head_for(space: Space, key: &[u8], value: &[u8]) -> Vec<u8> {
+    cut::new_head(space, key, value).unwrap_or_else(|| new_head(value))
+}
+
+fn new_head(value: &[u8]) -> Vec<u8> {
     match pieces_of(value.len()) {
         0 => [&[MARK_INLINE], value].concat(),
         _ => [&[MARK_LARGE][..], &(value.len() as u64).to_be_bytes()].concat(),

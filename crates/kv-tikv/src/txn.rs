@@ -29,8 +29,9 @@ use crate::{
     changes::{Keys, Known, changes},
     client::Begun,
     core::Core,
+    cut,
     fetched::Fetched,
-    layout::{KEY_BYTES_MAX, value_bytes_max},
+    layout::value_bytes_max,
     stamps::stamp_of,
     view::{BATCH_KEYS, View},
 };
@@ -87,13 +88,11 @@ impl Transaction {
 
     /// Tests the limits before a write, and takes the timestamp.
     fn before_write(&self, space: Space, key: &[u8], value_bytes: usize) -> Result<()> {
-        if key.len() > KEY_BYTES_MAX {
-            return Err(Error::KeyTooLong(key.len(), KEY_BYTES_MAX));
-        }
         let most = value_bytes_max(space);
         if value_bytes > most {
             return Err(Error::other(format!("a value of more than {most} bytes")));
         }
+        cut::check(space, key, value_bytes)?;
         if self.staged_bytes() + key.len() + value_bytes > TXN_BYTES_MAX {
             return Err(Error::MemoryFull);
         }

@@ -8,6 +8,7 @@ use crate::{
     at::At,
     core::Core,
     cursor::Walk,
+    cut,
     layout::{Head, head_of},
     stamps::stamp_of,
 };
@@ -38,6 +39,9 @@ impl View {
         let found: HashMap<Vec<u8>, Vec<u8>> = found.into_iter().collect();
         let mut large = Vec::new();
         for (at, (head, key)) in heads.iter().zip(keys).enumerate() {
+            if let Some(head) = found.get(head) {
+                cut::check_found(space, key, head)?;
+            }
             match found.get(head).map(|head| head_of(head)).transpose()? {
                 None => visit(first + at, None),
                 Some(Head::Inline(value)) => visit(first + at, Some(value)),
@@ -60,6 +64,7 @@ impl Read for View {
     ) -> Result<Option<&'a [u8]>> {
         let head = self.0.core.layout.head(space, key);
         let Some(head) = self.0.core.client.get(self.0.to_read()?, head)? else { return Ok(None) };
+        cut::check_found(space, key, &head)?;
         match head_of(&head)? {
             Head::Inline(value) => {
                 buf.clear();

@@ -9,6 +9,7 @@ mod crash;
 mod failures;
 mod killed;
 mod limits;
+mod long_keys;
 mod nodes;
 mod opening;
 mod regions;
