@@ -13,7 +13,7 @@
 use nagi_kv::{Error, Result, Space};
 use sha2::{Digest as _, Sha256};
 
-use crate::layout::{INLINE_BYTES_MAX, KEY_BYTES_MAX};
+use crate::limits::{INLINE_BYTES_MAX, KEY_BYTES_MAX};
 
 const HASH_BYTES: usize = 32;
 /// Bytes of a cut key that are stored in order.

@@ -7,21 +7,16 @@
 //!   prefix 00 01 05 session key                    the space of spills, which belongs to one process
 //! ```
 //!
-//! Index keys may be longer, see cut.rs. Heads are small, so that a page of a scan has bounded bytes although the store bounds only the number of its
-//! entries. `ordered` is an encoding in which no key is the beginning of another one, so that the pieces of a range of
-//! keys are a range, too. The reasons are in docs/decisions/096.
+//! Index keys may be longer, see cut.rs. Heads are small, so that a page of a scan has bounded bytes although the store
+//! bounds only the number of its entries. `ordered` is an encoding in which no key is the beginning of another one, so
+//! that the pieces of a range of keys are a range, too. The reasons are in docs/decisions/096.
 
 use nagi_kv::{Error, Result, Space};
 
-use crate::cut;
+use crate::{cut, limits::INLINE_BYTES_MAX};
 
-/// The longest key of a user, except in indexes. The store refuses keys of more than 8 KiB in its own encoding, which has 9 bytes for
-/// 8; those of pieces are encoded twice.
-pub(crate) const KEY_BYTES_MAX: usize = 6 << 10;
 /// The longest value.
 pub(crate) const VALUE_BYTES_MAX: usize = 32 << 20;
-/// The longest value that is in its head.
-pub(crate) const INLINE_BYTES_MAX: usize = 64 << 10;
 /// Bytes of each piece but the last one. The store refuses entries of its log of about 8 MB.
 pub(crate) const PIECE_BYTES: usize = 512 << 10;
 
@@ -236,6 +231,7 @@ pub(crate) fn pieces_of(bytes: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::KEY_BYTES_MAX;
 
     fn encoded(key: &[u8]) -> Vec<u8> {
         let mut into = Vec::new();

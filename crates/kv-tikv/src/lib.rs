@@ -35,6 +35,7 @@ mod error;
 mod fetched;
 mod format;
 mod layout;
+mod limits;
 mod one_phase;
 mod options;
 mod page;

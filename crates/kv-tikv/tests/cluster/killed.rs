@@ -1,6 +1,6 @@
 //! The store of these tests, killed while transactions commit, keeps what TiKV would keep. First by the client alone,
-//! without the engine: what other tests rely on when they kill the store. Then by the engine, which has to know what became
-//! of each commit.
+//! without the engine: what other tests rely on when they kill the store. Then by the engine, which has to know what
+//! became of each commit.
 
 use std::{
     collections::BTreeMap,
