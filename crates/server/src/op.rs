@@ -26,7 +26,7 @@ use crate::metrics::long_operations::Blocked;
 use crate::names::UserName;
 use crate::printable::{without_users_secrets, write_cut};
 use crate::session::SessionId;
-use crate::statement_text::{Shown, describe};
+use crate::statement_text::{Kind, describe};
 use crate::tickets::Held;
 use crate::timeslice;
 
@@ -147,9 +147,10 @@ struct OpText {
     op: &'static str,
     namespace: String,
     command: Vec<u8>,
-    /// The statement of a batch that it executes, and the fields of it that are shown: none outside of batches.
+    /// The statement of a batch that it executes, and what is shown of it: nothing outside of batches.
     statement: Vec<u8>,
-    fields: &'static [Shown],
+    statement_kind: Option<&'static Kind>,
+    statement_namespace: String,
     plan_summary: String,
     message: String,
     progress: Option<(i64, i64)>,
@@ -163,16 +164,22 @@ struct OpText {
 }
 
 impl OpText {
+    /// The kind and the namespace of the statement that it executes, otherwise those of the command.
+    fn what(&self) -> (&'static str, &str) {
+        match self.statement_kind {
+            Some(kind) => (kind.op, &self.statement_namespace),
+            None => (self.op, &self.namespace),
+        }
+    }
+
     /// The statement that it executes, otherwise the command. The statement of a command that hides secrets may have
     /// some, too.
     fn shown(&self) -> Option<DocBuf> {
         let command = Doc::parse(&self.command).ok()?;
-        if self.fields.is_empty() {
-            return Some(command.to_buf());
-        }
+        let Some(kind) = self.statement_kind else { return Some(command.to_buf()) };
         let statement =
-            describe(self.fields, Doc::parse(&self.statement).ok()?, command.get("comment"));
-        match self.namespace.starts_with("admin.") {
+            describe(kind.fields, Doc::parse(&self.statement).ok()?, command.get("comment"));
+        match self.statement_namespace.starts_with("admin.") {
             true => without_users_secrets(statement.as_doc()).or(Some(statement)),
             false => Some(statement),
         }
@@ -233,7 +240,8 @@ impl Op {
                 namespace: String::new(),
                 command: Vec::new(),
                 statement: Vec::new(),
-                fields: &[],
+                statement_kind: None,
+                statement_namespace: String::new(),
                 plan_summary: String::new(),
                 message: String::new(),
                 progress: None,
@@ -286,7 +294,7 @@ impl Op {
         text.message.clear();
         text.progress = None;
         copy_cut(&mut text.command, command);
-        text.fields = &[];
+        text.statement_kind = None;
         text.started = started;
         text.lsid = None;
         self.examined.reset();
@@ -328,9 +336,11 @@ impl Op {
 
     /// Sets the statement of a batch that it executes from now on. Drivers send them apart from the command, which
     /// would not tell what is running.
-    pub(crate) fn set_statement(&self, fields: &'static [Shown], statement: Doc<'_>) {
+    pub(crate) fn set_statement(&self, kind: &'static Kind, ns: &Namespace, statement: Doc<'_>) {
         let mut text = self.text.lock();
-        text.fields = fields;
+        text.statement_kind = Some(kind);
+        text.statement_namespace.clear();
+        text.statement_namespace.push_str(ns.as_str());
         copy_cut(&mut text.statement, statement);
     }
 
@@ -360,6 +370,11 @@ impl Op {
 
     pub(crate) fn namespace(&self) -> String {
         self.text.lock().namespace.clone()
+    }
+
+    /// The namespace of the statement that it executes, otherwise that of the command.
+    pub(crate) fn current_namespace(&self) -> String {
+        self.text.lock().what().1.to_owned()
     }
 
     pub(crate) fn plan_summary(&self) -> String {
@@ -552,13 +567,14 @@ impl Op {
             return None;
         }
         let text = self.text.lock();
+        let (op, namespace) = text.what();
         let (keys_examined, docs_examined) = self.examined();
         let yields = self.examined.yields.load(Ordering::Relaxed);
         Some(OpView {
             id,
             kill_pending: self.kill_code.load(Ordering::Relaxed) != 0,
-            op: text.op,
-            namespace: text.namespace.clone(),
+            op,
+            namespace: namespace.to_owned(),
             command: text.shown(),
             plan_summary: text.plan_summary.clone(),
             message: text.message.clone(),

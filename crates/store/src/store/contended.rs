@@ -28,7 +28,7 @@ use crate::{
 /// in different orders may conflict with each other for long.
 const LINED_UP_MAX: u32 = 8;
 
-/// A record on which a transaction had a write conflict.
+/// A record, or another key such as that of a unique value, on which a transaction had a write conflict.
 #[derive(Clone)]
 pub(crate) struct Contended {
     space: Space,
