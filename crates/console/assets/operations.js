@@ -86,6 +86,7 @@ export function nameOf(operation) {
 function waitsFor(operation) {
   if (operation.waitingForLock) return 'waits for the lock of fsync';
   if (operation.waitingForTransaction) return 'waits for a transaction of another client';
+  if (operation.waitingForWrite) return 'waits for another write of the same document or key';
   if (operation.waitingForDisk) return 'waits for the disk to take its commit';
   return operation.currentQueue ? 'waits for a ticket' : '';
 }

@@ -1,7 +1,7 @@
 //! Gauges of the engine, by name.
 
 use nagi_kv::Space;
-use nagi_kv_disk::capacity::Capacity;
+use nagi_kv_disk::capacity::{Capacity, Kind};
 
 use crate::{
     db::{Db, Ticker},
@@ -54,6 +54,8 @@ pub(crate) fn visit(
     let flushes = db.damaged().flushes.times();
     let memtable_bytes = unflushed_bytes(db);
     let (blocks_cached, blocks_removed) = cached_blocks(db, memtable_bytes);
+    // Looks again if space was short: it may be that no client writes any more.
+    let is_full = capacity.check(0, Kind::Grows, || memtable_bytes).is_err();
     let file_blocks_written =
         both(Ticker::BlocksCompressed, Ticker::BlocksPlain) + db.ticker(Ticker::BlocksNotSmaller);
     let gauges = [
@@ -105,9 +107,10 @@ pub(crate) fn visit(
         ("wal_ring_used_bytes", ring_buffer.used_bytes),
         ("wal_ring_used_bytes_max", ring_buffer.used_bytes_max),
         ("wal_ring_waited_us", ring_buffer.waited_us),
+        ("wal_ring_waiting_us", ring_buffer.waiting_us),
         ("wal_ring_waits", ring_buffer.waits),
         ("warm_up_bytes", warm_up.bytes()),
-        ("write_stopped", one(c"rocksdb.is-write-stopped")),
+        ("write_stopped", u64::from(is_full)),
     ];
     for (name, value) in gauges {
         visit(name, i64::try_from(value).unwrap_or(i64::MAX));

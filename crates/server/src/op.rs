@@ -14,7 +14,7 @@ use std::time::Instant;
 use nagi_bson::{Doc, DocBuf};
 use nagi_error::{Code, Result};
 use nagi_percore::{PerCore, note_shared};
-use nagi_store::{Arrivals, ConflictWaits, Namespace};
+use nagi_store::{Arrivals, Holder, Namespace, Waits};
 use parking_lot::Mutex;
 
 use crate::clock;
@@ -63,10 +63,24 @@ pub(crate) struct Op {
     profiled: AtomicBool,
     examined: Examined,
     locked: Locked,
-    /// Waits of its connection for transactions of others; set at most once, not in background jobs.
-    conflict_waits: OnceLock<Arc<ConflictWaits>>,
-    /// The time of the waits of earlier requests.
-    conflict_micros_before: AtomicU64,
+    /// What the writes of its connection wait for; set at most once, not in background jobs.
+    waits: OnceLock<Arc<Waits>>,
+    waited_before: WaitedBefore,
+}
+
+/// The microseconds of the waits of earlier requests.
+#[derive(Default)]
+struct WaitedBefore {
+    transactions: AtomicU64,
+    writes: AtomicU64,
+    commits: AtomicU64,
+}
+
+fn blocked_by(holder: Holder) -> Blocked {
+    match holder {
+        Holder::Transaction => Blocked::Transaction,
+        Holder::Write => Blocked::Write,
+    }
 }
 
 /// Work that a running operation has done so far, as its interrupt checks report it. The totals at its end are in
@@ -214,8 +228,10 @@ pub(crate) struct OpView {
     pub(crate) queued_micros: Option<u64>,
     /// It waits to write while the server is locked against writes, or to lock it, since so many microseconds.
     pub(crate) awaited_lock: Option<(LockMode, u64)>,
-    /// It waits for a transaction that holds a record which it needs.
-    pub(crate) waiting_for_transaction: bool,
+    /// It waits for a transaction, or another write, that holds a record or key which it needs.
+    pub(crate) waiting_for: Option<Holder>,
+    /// It waits for the storage engine to take its commit.
+    pub(crate) waiting_for_disk: bool,
     pub(crate) keys_examined: u64,
     pub(crate) docs_examined: u64,
     pub(crate) yields: u64,
@@ -264,8 +280,8 @@ impl Op {
             profiled: AtomicBool::new(false),
             examined: Examined::default(),
             locked: Locked::default(),
-            conflict_waits: OnceLock::new(),
-            conflict_micros_before: AtomicU64::new(0),
+            waits: OnceLock::new(),
+            waited_before: WaitedBefore::default(),
             held: Held::new(),
             sets_slices,
         })
@@ -299,8 +315,13 @@ impl Op {
         text.lsid = None;
         self.examined.reset();
         self.locked.reset();
-        let conflict_micros = self.conflict_waits.get().map_or(0, |waits| waits.ended_micros());
-        self.conflict_micros_before.store(conflict_micros, Ordering::Relaxed);
+        if let Some(waits) = self.waits.get() {
+            let before = &self.waited_before;
+            let conflicts = |holder| waits.conflicts.ended_micros(holder);
+            before.transactions.store(conflicts(Holder::Transaction), Ordering::Relaxed);
+            before.writes.store(conflicts(Holder::Write), Ordering::Relaxed);
+            before.commits.store(waits.commits.ended_micros(), Ordering::Relaxed);
+        }
         text.queued_micros = 0;
         self.kill_code.store(0, Ordering::Relaxed);
         self.id.store(id, Ordering::Relaxed);
@@ -505,9 +526,9 @@ impl Op {
         self.text.lock().lock_wait = since;
     }
 
-    pub(crate) fn set_conflict_waits(&self, waits: Arc<ConflictWaits>) {
+    pub(crate) fn set_waits(&self, waits: Arc<Waits>) {
         // A connection has one client of the store: a second one is ignored.
-        let _ = self.conflict_waits.set(waits);
+        let _ = self.waits.set(waits);
     }
 
     /// What its request waits for now, and for how long, in microseconds.
@@ -517,19 +538,30 @@ impl Op {
         }
         let wait = self.text.lock().lock_wait;
         let lock = wait.map(|(_, since)| (Blocked::Lock, clock::micros_since(since)));
-        let conflict = || self.conflict_waits.get().and_then(|waits| waits.present_micros());
-        lock.or_else(|| conflict().map(|micros| (Blocked::Transaction, micros)))
+        let waits = self.waits.get();
+        let conflict = || waits?.conflicts.present();
+        let commit = || waits?.commits.present_micros();
+        lock.or_else(|| conflict().map(|(holder, micros)| (blocked_by(holder), micros)))
+            .or_else(|| commit().map(|micros| (Blocked::Disk, micros)))
     }
 
     /// What its request has mostly waited for so far, and for how long, in microseconds.
     pub(crate) fn was_blocked(&self) -> (Blocked, u64) {
-        let lock = self.locked.wait_micros.load(Ordering::Relaxed);
-        let all = self.conflict_waits.get().map_or(0, |waits| waits.ended_micros());
-        let conflict = all.saturating_sub(self.conflict_micros_before.load(Ordering::Relaxed));
-        match lock >= conflict {
-            true => (Blocked::Lock, lock),
-            false => (Blocked::Transaction, conflict),
+        let mut longest = (Blocked::Lock, self.locked.wait_micros.load(Ordering::Relaxed));
+        let Some(waits) = self.waits.get() else { return longest };
+        let before = &self.waited_before;
+        let conflicts = |holder| (blocked_by(holder), waits.conflicts.ended_micros(holder));
+        for ((what, all), before) in [
+            (conflicts(Holder::Transaction), &before.transactions),
+            (conflicts(Holder::Write), &before.writes),
+            ((Blocked::Disk, waits.commits.ended_micros()), &before.commits),
+        ] {
+            let own = all.saturating_sub(before.load(Ordering::Relaxed));
+            if own > longest.1 {
+                longest = (what, own);
+            }
         }
+        longest
     }
 
     /// Waits at the end of a capped collection until `until`. Returns true if there was an insert. A kill ends the
@@ -568,6 +600,7 @@ impl Op {
         }
         let text = self.text.lock();
         let (op, namespace) = text.what();
+        let waits = self.waits.get();
         let (keys_examined, docs_examined) = self.examined();
         let yields = self.examined.yields.load(Ordering::Relaxed);
         Some(OpView {
@@ -584,10 +617,10 @@ impl Op {
             lsid: text.lsid,
             queued_micros: text.queued_since.map(clock::micros_since),
             awaited_lock: text.lock_wait.map(|(mode, since)| (mode, clock::micros_since(since))),
-            waiting_for_transaction: self
-                .conflict_waits
-                .get()
-                .is_some_and(|waits| waits.present_micros().is_some()),
+            waiting_for: waits
+                .and_then(|waits| waits.conflicts.present())
+                .map(|(holder, _)| holder),
+            waiting_for_disk: waits.is_some_and(|waits| waits.commits.present_micros().is_some()),
             keys_examined,
             docs_examined,
             yields,

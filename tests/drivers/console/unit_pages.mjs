@@ -81,6 +81,7 @@ test('operations tell what they wait for', () => {
   assert.equal(operations.progress(running), '');
   assert.match(operations.progress({ ...running, waitingForLock: true }), /lock of fsync/);
   assert.match(operations.progress({ ...running, waitingForTransaction: true }), /transaction/);
+  assert.match(operations.progress({ ...running, waitingForWrite: true }), /another write/);
   assert.match(operations.progress({ ...running, waitingForDisk: true }), /disk/);
   assert.match(operations.progress({ ...running, currentQueue: { name: 'execution' } }), /ticket/);
 });

@@ -331,7 +331,8 @@ mod tests {
             again_after: [Duration::from_millis(20), Duration::from_millis(80)],
         };
         let begun = Instant::now();
-        let tried = insist(&short, &stops, &|patience| post(&agent, (&address, &[]), "{}", patience));
+        let tried =
+            insist(&short, &stops, &|patience| post(&agent, (&address, &[]), "{}", patience));
         assert!(tried.is_err() && begun.elapsed() >= Duration::from_millis(400), "{tried:?}");
         listener.set_nonblocking(true).unwrap();
         assert_eq!(listener.incoming().map_while(Result::ok).count(), 3);

@@ -197,7 +197,9 @@ fn waiting_ends_with_the_holder(engine: &Arc<dyn Engine>) {
     holder.put(Space::Records, b"k", b"1").expect("free");
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
-            let mut txn = engine.begin(TxnOptions { lock_wait_ms: 60_000 }).expect("begins");
+            let mut txn = engine
+                .begin(TxnOptions { lock_wait_ms: 60_000, ..TxnOptions::default() })
+                .expect("begins");
             txn.put(Space::Records, b"k", b"2").expect("waits until the key is free");
             commit(txn)
         });

@@ -20,26 +20,29 @@ fn wait_for(admin: &mut Client, fields: &str) -> DocBuf {
     }
 }
 
-/// `held` is a statement of a transaction, which is aborted once the write `waits` on another connection is seen to
+/// `held` is a statement of a transaction, which is ended (a delete is committed, others are aborted) once the write `waits` on another connection is seen to
 /// wait for it. Returns what currentOp shows of that.
 fn held_by(held: &str, waits: (&str, &str)) -> DocBuf {
     let server = member();
     let mut client = Client::new(&server);
     let index = "{createIndexes: 'c', indexes: [{key: {u: 1}, name: 'u', unique: true}, {key: {a: 1}, name: 'a'}]}";
     assert!(is_ok(&client.shell(index)));
-    assert!(is_ok(&client.shell("{create: 'by_id', clusteredIndex: {key: {_id: 1}, unique: true}}")));
+    assert!(is_ok(
+        &client.shell("{create: 'by_id', clusteredIndex: {key: {_id: 1}, unique: true}}")
+    ));
     let ids = "{insert: 'c', documents: [{_id: 1, u: 1}, {_id: 2, u: 2}, {_id: 3, u: 3}]}";
     assert!(is_ok(&client.shell(ids)));
     let reply = client.shell(&format!("{{{held}, {TRANSACTION}, startTransaction: true}}"));
     assert!(is_ok(&reply), "{held}: {reply:?}");
     let mut admin = Client::new(&server);
+    let command = json::parse(&format!("{{{}}}", waits.1)).unwrap();
     std::thread::scope(|threads| {
-        let command = json::parse(&format!("{{{}}}", waits.1)).unwrap();
         let write = threads.spawn(|| Client::new(&server).run(waits.0, command.as_doc()));
         let long = "waitingForTransaction: true, microsecs_running: {$gte: 400000}";
         let op = wait_for(&mut admin, long);
-        let abort = format!("{{abortTransaction: 1, {TRANSACTION}}}");
-        assert!(is_ok(&client.run("admin", json::parse(&abort).unwrap().as_doc())));
+        let end = if held.starts_with("delete") { "commit" } else { "abort" };
+        let end = format!("{{{end}Transaction: 1, {TRANSACTION}}}");
+        assert!(is_ok(&client.run("admin", json::parse(&end).unwrap().as_doc())));
         let reply = write.join().unwrap();
         assert!(is_ok(&reply) && reply.get("writeErrors").is_missing(), "{waits:?}: {reply:?}");
         op
@@ -59,7 +62,10 @@ fn a_write_waits_for_unique_keys_as_for_documents() {
         (inserted, "update: 'c', updates: [{q: {_id: 1}, u: {$set: {u: 9}}}]"),
         (inserted, "update: 'c', updates: [{q: {_id: 9}, u: {$set: {v: 1}}, upsert: true}]"),
         (inserted, "findAndModify: 'c', query: {_id: 2}, update: {$set: {u: 9}}"),
-        ("delete: 'c', deletes: [{q: {_id: 3}, limit: 1}]", "update: 'c', updates: [{q: {_id: 1}, u: {$set: {u: 3}}}]"),
+        (
+            "delete: 'c', deletes: [{q: {_id: 3}, limit: 1}]",
+            "update: 'c', updates: [{q: {_id: 1}, u: {$set: {u: 3}}}]",
+        ),
         (clustered, "insert: 'by_id', documents: [{_id: 9}]"),
         // The first document with an array makes the index multikey.
         (arrays, "insert: 'c', documents: [{_id: 10, u: 10, a: [3]}]"),
@@ -79,7 +85,11 @@ fn a_statement_of_bulk_write_is_shown_with_its_collection() {
             "update",
             "{ update: 1, filter: { _id: 1 }, updateMods: { $inc: { n: 1 } }, multi: false, upsert: false }",
         ),
-        ("{delete: 1, filter: {_id: 1}}", "remove", "{ delete: 1, filter: { _id: 1 }, multi: false }"),
+        (
+            "{delete: 1, filter: {_id: 1}}",
+            "remove",
+            "{ delete: 1, filter: { _id: 1 }, multi: false }",
+        ),
     ] {
         let bulk = format!(
             "bulkWrite: 1, ops: [{{insert: 0, document: {{}}}}, {statement}], \
@@ -98,12 +108,15 @@ fn a_bulk_write_shows_its_first_statement_while_it_waits_for_the_lock() {
     let server = member();
     let mut admin = Client::new(&server);
     assert!(is_ok(&admin.run("admin", doc! { "fsync": 1, "lock": true }.as_doc())));
+    let bulk = "{bulkWrite: 1, ops: [{insert: 0, document: {_id: 1}}], nsInfo: [{ns: 'test.c'}]}";
+    let bulk = json::parse(bulk).unwrap();
     std::thread::scope(|threads| {
-        let bulk = "{bulkWrite: 1, ops: [{insert: 0, document: {_id: 1}}], nsInfo: [{ns: 'test.c'}]}";
-        let bulk = json::parse(bulk).unwrap();
         let write = threads.spawn(|| Client::new(&server).run("admin", bulk.as_doc()));
         let op = wait_for(&mut admin, "waitingForLock: true");
-        assert_eq!((op.get("op").as_str(), op.get("ns").as_str()), (Some("insert"), Some("test.c")));
+        assert_eq!(
+            (op.get("op").as_str(), op.get("ns").as_str()),
+            (Some("insert"), Some("test.c"))
+        );
         assert!(is_ok(&admin.run("admin", doc! { "fsyncUnlock": 1 }.as_doc())));
         assert!(is_ok(&write.join().unwrap()));
     });

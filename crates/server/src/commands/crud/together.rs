@@ -15,6 +15,7 @@ use crate::core::command::Done;
 use crate::core::command::prelude::*;
 use crate::core::txn_number::{self, Executed};
 use crate::observe::slow;
+use crate::statement_text::Kind;
 
 /// Fewer are not worth it.
 const COUNT_MIN: usize = 2;

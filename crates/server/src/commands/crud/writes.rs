@@ -12,6 +12,7 @@ use crate::core::command::Done;
 use crate::core::command::prelude::*;
 use crate::core::txn_number;
 use crate::request::concern::WriteConcern;
+use crate::statement_text::Kind;
 
 /// How a statement commits.
 #[derive(Clone, Copy)]
