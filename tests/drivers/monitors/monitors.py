@@ -394,6 +394,8 @@ def check_locks(server):
     finally:
         client.admin.command("fsyncUnlock")
     thread.join(30)
+    lines = [json.loads(line) for line in client.admin.command("getLog", "global")["log"]]
+    check("the end of the lock is in the log", [line["attr"]["lockCount"] for line in lines if line["id"] == 8200400] == [0], lines[-5:])
     locks = server.status()["locks"]["Global"]
     check("waits are counted", locks["acquireWaitCount"]["w"] >= 1 and locks["timeAcquiringMicros"]["w"] > 0 and locks["acquireCount"]["W"] >= 1, locks)
 

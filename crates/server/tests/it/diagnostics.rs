@@ -435,23 +435,6 @@ fn a_slow_operation_leaves_a_line() {
     assert_eq!(number(&attr.to_buf(), &["nreturned"]), 1);
 }
 
-#[test]
-fn the_end_of_the_lock_is_in_the_log() {
-    let server = server();
-    let mut admin = locked(&server);
-    let mut counts = |command: &Doc<'_>| {
-        assert!(is_ok(&admin.run("admin", *command)));
-        let log = admin.run("admin", doc! { "getLog": "global" }.as_doc());
-        let lines = log.get("log").as_array().unwrap_or(Array::EMPTY);
-        let lines = lines.iter().filter_map(|line| nagi_bson::json::parse(line.as_str()?).ok());
-        let unlocks = lines.filter(|line| number(line, &["id"]) == 8_200_400);
-        unlocks.map(|line| number(&line, &["attr", "lockCount"])).collect::<Vec<_>>()
-    };
-    assert_eq!(counts(&doc! { "fsync": 1, "lock": true }.as_doc()), [0; 0]);
-    assert_eq!(counts(&doc! { "fsyncUnlock": 1 }.as_doc()), [1]);
-    assert_eq!(counts(&doc! { "fsyncUnlock": 1 }.as_doc()), [1, 0]);
-}
-
 /// As explain names them.
 #[test]
 fn counts_and_distinct_values_by_an_index_have_names_of_their_own() {
