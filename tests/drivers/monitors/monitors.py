@@ -7,6 +7,7 @@ resident memory is that of the process, long work shows its progress.
 """
 import collections
 import datetime
+import json
 import os
 import pathlib
 import signal

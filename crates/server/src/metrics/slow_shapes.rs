@@ -5,8 +5,8 @@
 //! `observe::slow` adds the same operations that it logs, so `slowms`, the sample rate and filters apply to both.
 //!
 //! Operations without a planned query, such as inserts and commands on a database, have rows by their names. The
-//! console shows them, and they take no place of a shape that the advisor could help. Of them, it sees those that have a
-//! query: one by `_id` needs no plan, but the pipeline behind it may read another collection.
+//! console shows them, and they take no place of a shape that the advisor could help. Of them, it sees those that have
+//! a query: one by `_id` needs no plan, but the pipeline behind it may read another collection.
 //!
 //! Memory is bounded: [`SHAPES_MAX`] and [`OTHERS_MAX`] rows with an example of at most [`EXAMPLE_BYTES_MAX`] bytes
 //! each. A new shape takes the row of the shape with the least total time, if it has taken longer itself. Clients

@@ -20,8 +20,8 @@ fn wait_for(admin: &mut Client, fields: &str) -> DocBuf {
     }
 }
 
-/// `held` is a statement of a transaction, which is ended (a delete is committed, others are aborted) once the write `waits` on another connection is seen to
-/// wait for it. Returns what currentOp shows of that.
+/// `held` is a statement of a transaction. Once the write `waits` on another connection is seen to wait for it, it is
+/// ended: a delete is committed, others are aborted. Returns what currentOp shows of the write.
 fn held_by(held: &str, waits: (&str, &str)) -> DocBuf {
     let server = member();
     let mut client = Client::new(&server);

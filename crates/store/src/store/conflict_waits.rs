@@ -1,6 +1,6 @@
 //! The time for which the writes of a client wait for others that hold the records or keys they need.
 //!
-//! A transaction of a client holds them for as long as the client wants, a write of another client until it is committed.
+//! A transaction of a client holds them for as long as the client wants, another write until it is committed.
 
 use std::time::Instant;
 

@@ -122,9 +122,9 @@ pub(super) fn reads_others(shape: &Shape) -> bool {
     pipeline.iter().filter_map(|stage| stage.as_doc()?.first()).any(|first| is_other(first.name()))
 }
 
-/// The index that the first `$lookup`, `$graphLookup` or `$unionWith` of a shape's pipeline needs in the collection that
-/// it reads, if what the shape reads shows that it reads all of that. Its gain is not measured: such reads are in no
-/// plan.
+/// The index that the first `$lookup`, `$graphLookup` or `$unionWith` of a shape's pipeline needs in the collection
+/// that it reads, if what the shape reads shows that it reads all of that. Its gain is not measured: such reads are in
+/// no plan.
 /// `own_reads`: how many documents of its own collection it may have read.
 pub(super) fn joined(
     cx: &Context<'_>,
