@@ -33,6 +33,12 @@ fn cached_blocks(db: &Db, memtable_bytes: u64) -> (u64, u64) {
     (cached, db.cache_blocks_removed(added, cached))
 }
 
+/// True if writes are refused for lack of disk space. Looks again if it was short: it may be that no client writes any
+/// more.
+fn is_full(capacity: &Capacity, memtable_bytes: u64) -> bool {
+    capacity.check(0, Kind::Grows, || memtable_bytes).is_err()
+}
+
 /// Calls `visit` for each gauge, sorted by name.
 pub(crate) fn visit(
     db: &Db,
@@ -54,8 +60,6 @@ pub(crate) fn visit(
     let flushes = db.damaged().flushes.times();
     let memtable_bytes = unflushed_bytes(db);
     let (blocks_cached, blocks_removed) = cached_blocks(db, memtable_bytes);
-    // Looks again if space was short: it may be that no client writes any more.
-    let is_full = capacity.check(0, Kind::Grows, || memtable_bytes).is_err();
     let file_blocks_written =
         both(Ticker::BlocksCompressed, Ticker::BlocksPlain) + db.ticker(Ticker::BlocksNotSmaller);
     let gauges = [
@@ -110,7 +114,7 @@ pub(crate) fn visit(
         ("wal_ring_waiting_us", ring_buffer.waiting_us),
         ("wal_ring_waits", ring_buffer.waits),
         ("warm_up_bytes", warm_up.bytes()),
-        ("write_stopped", u64::from(is_full)),
+        ("write_stopped", u64::from(is_full(capacity, memtable_bytes))),
     ];
     for (name, value) in gauges {
         visit(name, i64::try_from(value).unwrap_or(i64::MAX));

@@ -196,10 +196,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         Ok(statement)
     });
     let statements = statements.collect::<Result<Vec<_>>>()?;
-    if let Some(first) = statements.first() {
-        // The request may have to wait before it begins.
-        cx.op.set_statement(first.op.statement_kind(), &namespaces[first.ns_index], first.source);
-    }
+    announce(cx, &namespaces, &statements);
     let _writing = cx.begin_write(req.db)?;
     namespaces.iter().try_for_each(|ns| cx.check_write_block(ns.database()))?;
     for (ns, encryption) in namespaces.iter().zip(&encryptions) {
@@ -248,6 +245,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("nDeleted", totals.deleted as i32);
     txn_number::write_retried(cx, out);
     Ok(())
+}
+
+/// As [`statement::announce`].
+fn announce(cx: &Context<'_>, namespaces: &[Namespace], statements: &[Statement<'_>]) {
+    if let Some(first) = statements.first() {
+        cx.op.set_statement(first.op.statement_kind(), &namespaces[first.ns_index], first.source);
+    }
 }
 
 fn parse(doc: Doc<'_>) -> Result<Statement<'_>> {

@@ -97,29 +97,28 @@ pub(super) fn wanted(
 
 /// What a stage reads of another collection: its name, and the filter and sort with which it does.
 fn reads<'d>(stage: Doc<'d>) -> Option<(&'d str, DocBuf, DocBuf)> {
-    let (name, value) = stage.first().map(|first| (first.name(), first.value()))?;
-    let spec = value.as_doc()?;
-    let equal = |path: &str| {
-        let path = spec.get(path).as_str()?;
-        Some((spec.get("from").as_str()?, DocBuf::build(|out| out.put(path, 1)), DocBuf::new()))
-    };
-    match name {
-        "$lookup" => equal("foreignField"),
-        "$graphLookup" => equal("connectToField"),
-        "$unionWith" => {
-            let (filter, sort) = beginning(spec.get("pipeline").as_array()?);
-            Some((spec.get("coll").as_str()?, filter, sort))
-        }
-        _ => None,
+    let of = |name: &str| stage.get(name).as_doc();
+    let joined = of("$lookup").map(|join| (join, "foreignField"));
+    let joined = joined.or_else(|| of("$graphLookup").map(|join| (join, "connectToField")));
+    if let Some((join, field)) = joined {
+        let path = join.get(field).as_str()?;
+        let filter = DocBuf::build(|out| out.put(path, 1));
+        return Some((join.get("from").as_str()?, filter, DocBuf::new()));
     }
+    let union = of("$unionWith")?;
+    let (filter, sort) = beginning(union.get("pipeline").as_array()?);
+    Some((union.get("coll").as_str()?, filter, sort))
 }
 
 /// True if a shape's pipeline reads other collections, too.
 pub(super) fn reads_others(shape: &Shape) -> bool {
     let Some(query) = &shape.query else { return false };
     let Value::Array(pipeline) = query.command.as_doc().get("pipeline") else { return false };
-    let is_other = |name: &str| matches!(name, "$lookup" | "$graphLookup" | "$unionWith");
-    pipeline.iter().filter_map(|stage| stage.as_doc()?.first()).any(|first| is_other(first.name()))
+    let is_other = |stage: Doc<'_>| {
+        let others = ["$lookup", "$graphLookup", "$unionWith"];
+        others.iter().any(|name| stage.element(name).is_some())
+    };
+    pipeline.iter().filter_map(|stage| stage.as_doc()).any(is_other)
 }
 
 /// The index that the first `$lookup`, `$graphLookup` or `$unionWith` of a shape's pipeline needs in the collection
