@@ -26,6 +26,7 @@ use crate::metrics::Metrics;
 use crate::query_stats::QueryStats;
 use crate::random::random_bytes;
 use crate::replica::{OplogLimits, ReplicaSet};
+use crate::router::Router;
 use crate::settings::params::Parameters;
 use crate::spans::Spans;
 use crate::token_trust::TokenTrust;
@@ -48,6 +49,9 @@ pub struct ServerConfig {
     pub port: u16,
     /// The name of the replica set that this server is a member of, and its `host:port` for a default configuration.
     pub replica_set: Option<(String, String)>,
+    /// To its clients the server is a router of a sharded cluster, because other processes may serve the same data.
+    /// Not together with a replica set.
+    pub router: bool,
     pub oplog: OplogLimits,
     pub connection_count_max: i64,
     /// The memory that the process may use: of the machine, or the limit of the surrounding control groups.
@@ -113,6 +117,7 @@ impl ServerBuilder {
             settings: Settings::open(params, &config.store)?,
             upkeep: Upkeep::new(),
             replica: replica.transpose()?,
+            router: config.router.then(|| Router::new(config.store.clone())),
             engines,
             tls: config.tls,
             audit: None,

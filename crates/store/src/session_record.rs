@@ -78,6 +78,15 @@ impl WriteTxn<'_> {
         self.txn().put(Space::Records, &key[..len], &value).map_err(engine)
     }
 
+    /// The document of a session record, as this transaction sees it. A commit that writes the same record meanwhile is
+    /// a conflict if this transaction writes it, too.
+    pub fn session_record(&mut self, key: &SessionKey) -> Result<Option<DocBuf>> {
+        let (key, len) = key.bytes();
+        let mut buf = Vec::new();
+        let found = self.txn().get(Space::Records, &key[..len], &mut buf).map_err(engine)?;
+        Ok(found.map(|value| record::plain(value).to_buf()))
+    }
+
     /// Deletes a session record in this transaction.
     pub fn delete_session_record(&mut self, key: &SessionKey) -> Result<()> {
         let (key, len) = key.bytes();

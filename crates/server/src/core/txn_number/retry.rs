@@ -172,16 +172,19 @@ pub(crate) fn recorded<T>(
     let check = || nagi_query::Interrupt::check(&watch);
     let options = WriteOptions { interrupt: Some(&check), ..WriteOptions::default() };
     let mut kept = Vec::new();
+    let mut attempts = 0;
     let store = Arc::clone(&cx.connection.store);
     let written = store.write_together(options, &mut |txn| {
         kept.clear();
+        attempts += 1;
         cx.bound = Some(Arc::clone(txn.store()));
         let result = f(cx);
         cx.bound = None;
         let value = result?;
         if let Some(scope) = &cx.scope {
             for (ids, result) in executed(&value) {
-                kept.push(keep(txn.store(), scope, &ids, result.as_ref())?);
+                let again = attempts > 1 && server.router.is_some();
+                kept.push(keep(txn.store(), (scope, again), &ids, result.as_ref())?);
             }
         }
         if !kept.is_empty()
@@ -208,8 +211,17 @@ pub(crate) fn recorded<T>(
     Ok(written.value)
 }
 
-/// Writes the record and deletes the records of older numbers.
-fn keep(store: &Store, scope: &Scope, ids: &[i32], result: Option<&DocBuf>) -> Result<SessionKey> {
+/// Writes the record and deletes the records of older numbers. `again`: it is repeated after a conflict, which may have
+/// been with the same statement at another router.
+///
+/// # Errors
+/// 11602 if another router has executed the statement meanwhile: the next attempt finds its record.
+fn keep(
+    store: &Store,
+    (scope, again): (&Scope, bool),
+    ids: &[i32],
+    result: Option<&DocBuf>,
+) -> Result<SessionKey> {
     let first = ids.iter().copied().min().unwrap_or(0);
     let key = record_key(scope, first);
     let record = DocBuf::build(|w| {
@@ -225,6 +237,12 @@ fn keep(store: &Store, scope: &Scope, ids: &[i32], result: Option<&DocBuf>) -> R
         w.put("d", Value::DateTime(clock::wall_ms()));
     });
     store.write(WriteOptions::default(), &mut |txn| {
+        if again && txn.session_record(&key)?.is_some() {
+            bail!(
+                Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE,
+                "another node has executed the statement; retry it to find out its result"
+            );
+        }
         for old in scope.state.records.iter().filter(|old| old.number != scope.number) {
             txn.delete_session_record(old)?;
         }

@@ -15,13 +15,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagi_bson::DocWriter;
+use nagi_bson::{Doc, DocWriter};
 use nagi_error::{Code, Error, Result, bail, err};
 use nagi_store::{Durability, End, Lifetime, Statement, Transaction, WriteOptions};
 use parking_lot::MutexGuard;
 
 use super::{
-    LastClient, Open, Phase, Scope, Slot, State, WHOLE, committed_record, count, record_key,
+    LastClient, Open, Phase, Scope, Slot, State, WHOLE, committed_record, count, is_committed,
+    record_key, recovery,
 };
 use crate::clock;
 use crate::core::command::Context;
@@ -80,6 +81,9 @@ pub(crate) fn run(
         true => end_statement(cx, &mut scope, result),
         false => result,
     };
+    if in_transaction && result.is_ok() && cx.server.router.is_some() {
+        recovery::write_token(&scope, out);
+    }
     *place = scope.state;
     result
 }
@@ -105,9 +109,15 @@ fn load(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
         && last.key.number >= state.number
     {
         state.number = last.key.number;
-        let newest = records.iter().filter(|record| record.key.number == state.number);
-        let committed = newest.clone().any(|record| record.key.statement == WHOLE);
-        state.phase = if committed { Phase::Committed } else { Phase::Writes };
+        let mut newest = records.iter().filter(|record| record.key.number == state.number);
+        let whole = newest.find(|record| record.key.statement == WHOLE);
+        state.phase = match whole {
+            Some(record) if is_committed(record.doc.as_doc()) => Phase::Committed,
+            Some(_) => Phase::Aborted,
+            None => Phase::Writes,
+        };
+        state.has_written = whole.is_some();
+        state.is_undecided &= whole.is_none();
     }
     state.records = records.iter().map(|record| record.key).collect();
     state.loaded = true;
@@ -160,7 +170,7 @@ fn begin_writes(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
 }
 
 /// Aborts the open transaction of the previous number, if there is one.
-fn leave(cx: &Context<'_>, scope: &mut Scope) {
+pub(super) fn leave(cx: &Context<'_>, scope: &mut Scope) {
     if matches!(scope.state.phase, Phase::Open(_)) {
         set_aborted(cx, scope);
     }
@@ -175,7 +185,7 @@ fn set_aborted(cx: &Context<'_>, scope: &mut Scope) {
     }
 }
 
-fn aborted(number: i64) -> Error {
+pub(super) fn aborted(number: i64) -> Error {
     err!(Code::NO_SUCH_TRANSACTION, "Transaction with {{ txnNumber: {number} }} has been aborted.")
 }
 
@@ -254,6 +264,8 @@ fn start(cx: &Context<'_>, request: &Request<'_>, scope: &mut Scope) -> Result<A
         client: LastClient::of(cx.op),
     });
     scope.state.number = scope.number;
+    scope.state.has_written = false;
+    scope.state.is_undecided = false;
     scope.state.phase = Phase::Open(Arc::clone(&txn));
     count(&cx.server.clients.txn_sessions.started);
     Ok(txn)
@@ -296,6 +308,7 @@ fn end_statement(cx: &mut Context<'_>, scope: &mut Scope, result: Result<()>) ->
     let Phase::Open(txn) = &scope.state.phase else { return result };
     let txn = Arc::clone(txn);
     let why = txn.ended();
+    scope.state.has_written |= txn.has_written();
     if failed || why.is_some() {
         set_aborted(cx, scope);
     }
@@ -307,10 +320,18 @@ fn end_statement(cx: &mut Context<'_>, scope: &mut Scope, result: Result<()>) ->
     }
 }
 
-/// Runs `commitTransaction`. Must be called within [`run`].
-pub(crate) fn commit(cx: &mut Context<'_>, durability: Durability) -> Result<()> {
+/// Runs `commitTransaction`. Must be called within [`run`]. `token`: the recovery token of the request.
+pub(crate) fn commit(
+    cx: &mut Context<'_>,
+    durability: Durability,
+    token: Option<Doc<'_>>,
+) -> Result<()> {
     let Some(mut scope) = cx.scope.take() else { return Err(not_within()) };
-    let result = commit_scope(cx, &mut scope, durability);
+    let result = match recovery::is_due(cx, &scope, token) {
+        Ok(true) => recovery::decide(cx, &mut scope),
+        Ok(false) => commit_scope(cx, &mut scope, durability),
+        Err(error) => Err(error),
+    };
     cx.scope = Some(scope);
     result
 }
@@ -355,6 +376,7 @@ fn commit_scope(cx: &Context<'_>, scope: &mut Scope, durability: Durability) -> 
             set_aborted(cx, scope);
             // The commit may have succeeded all the same; the next command reads the records to find out.
             scope.state.loaded = false;
+            scope.state.is_undecided = error.code() == Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE;
             Err(error)
         }
     }

@@ -1,0 +1,346 @@
+//! A server that is a router: what drivers see of it, and sessions and transactions without an oplog, over an engine
+//! that promises as little as a cluster does.
+
+use std::sync::Arc;
+
+use nagi_bson::{DocBuf, Value, json};
+use nagi_kv::{Engine, Faults, Faulty, Minimal, Point};
+use nagi_store::{Store, StoreOptions};
+
+use crate::client::{Client, is_ok, router, router_on, router_over};
+
+const LSID: &str = "lsid: {id: UUID(\"00112233-4455-6677-8899-aabbccddeeff\")}";
+const OTHER: &str = "lsid: {id: UUID(\"00112233-4455-6677-8899-aabbccddee00\")}";
+
+fn code(reply: &DocBuf) -> i32 {
+    match reply.get("code") {
+        Value::Int32(code) => code,
+        _ => 0,
+    }
+}
+
+fn admin(client: &mut Client, text: &str) -> DocBuf {
+    client.run("admin", json::parse(text).unwrap().as_doc())
+}
+
+fn labels(reply: &DocBuf) -> String {
+    format!("{}", reply.get("errorLabels"))
+}
+
+/// The value of `v` in the document with this `_id`.
+fn value(client: &mut Client, id: i32) -> String {
+    let reply = client.shell(&format!("{{find: 'c', filter: {{_id: {id}}}}}"));
+    let batch = reply.get("cursor").as_doc().unwrap().get("firstBatch").as_array().unwrap();
+    batch.iter().next().map_or(String::new(), |doc| format!("{}", doc.as_doc().unwrap().get("v")))
+}
+
+fn time(reply: &DocBuf, name: &str) -> u64 {
+    let found = match name {
+        "operationTime" => reply.get(name),
+        _ => reply.get("$clusterTime").as_doc().unwrap().get("clusterTime"),
+    };
+    match found {
+        Value::Timestamp(time) => time,
+        other => panic!("{name}: {other} in {reply:?}"),
+    }
+}
+
+/// A server on the same engine, after an orderly stop of the other one.
+fn next(engine: &Arc<Minimal>, before: (Client, Arc<Store>)) -> (Client, Arc<Store>) {
+    let (client, store) = before;
+    client.server.stop();
+    client.server.join_jobs();
+    drop(client);
+    store.close().unwrap();
+    drop(store);
+    first(engine)
+}
+
+fn first(engine: &Arc<Minimal>) -> (Client, Arc<Store>) {
+    let engine: Arc<dyn Engine> = engine.clone();
+    let store = Store::open(engine, StoreOptions::default()).unwrap();
+    (Client::new(&router_over(store.clone())), store)
+}
+
+#[test]
+fn every_reply_has_times_that_no_client_can_set() {
+    let mut client = Client::new(&router());
+    let hello = client.shell("{hello: 1}");
+    assert_eq!(hello.get("msg").as_str(), Some("isdbgrid"));
+    assert!(hello.get("setName").is_missing() && hello.get("hosts").is_missing(), "{hello:?}");
+    assert_eq!(hello.get("isWritablePrimary"), Value::Bool(true));
+    let old = client.shell("{ismaster: 1}");
+    assert_eq!(
+        (old.get("ismaster"), old.get("msg").as_str()),
+        (Value::Bool(true), Some("isdbgrid"))
+    );
+    let mut last = time(&hello, "$clusterTime");
+    for command in [
+        "{insert: 'c', documents: [{_id: 1}]}",
+        "{find: 'c'}",
+        "{find: 'c', nonsense: 1}",
+        "{ping: 1}",
+    ] {
+        let reply = client.shell(command);
+        let (operation, cluster) = (time(&reply, "operationTime"), time(&reply, "$clusterTime"));
+        assert!(operation <= cluster && cluster >= last, "{command}: {reply:?}");
+        last = cluster;
+    }
+    let ahead = (last >> 32) + 100_000;
+    let gossip = format!("{{ping: 1, $clusterTime: {{clusterTime: Timestamp({ahead}, 1)}}}}");
+    let reply = client.shell(&gossip);
+    assert!(is_ok(&reply) && time(&reply, "$clusterTime") >> 32 < ahead, "{reply:?}");
+    let reply = client
+        .shell(&format!("{{find: 'c', readConcern: {{afterClusterTime: Timestamp({ahead}, 1)}}}}"));
+    assert_eq!(code(&reply), 72, "{reply:?}");
+    let (seconds, number) = (last >> 32, last & 0xFFFF_FFFF);
+    let after =
+        format!("{{find: 'c', readConcern: {{afterClusterTime: Timestamp({seconds}, {number})}}}}");
+    let reply = client.shell(&after);
+    assert!(is_ok(&reply) && time(&reply, "operationTime") >= last, "{reply:?}");
+}
+
+#[test]
+fn what_needs_a_replica_set_is_refused_as_a_mongos_refuses_it() {
+    let mut client = Client::new(&router());
+    let status = admin(&mut client, "{replSetGetStatus: 1}");
+    assert_eq!(code(&status), 59);
+    assert_eq!(
+        status.get("errmsg").as_str(),
+        Some("replSetGetStatus is not supported through mongos")
+    );
+    assert_eq!(status.get("info").as_str(), Some("mongos"));
+    let listed = admin(&mut client, "{listCommands: 1}");
+    for name in ["replSetInitiate", "replSetGetConfig", "replSetStepDown", "replSetReconfig"] {
+        let reply = admin(&mut client, &format!("{{{name}: 1}}"));
+        let text = format!("no such command: '{name}'");
+        assert_eq!((code(&reply), reply.get("errmsg").as_str()), (59, Some(&*text)));
+        assert!(listed.get("commands").as_doc().unwrap().get(name).is_missing(), "{name}");
+    }
+    let stream = client.shell("{aggregate: 'c', pipeline: [{$changeStream: {}}], cursor: {}}");
+    assert_eq!(code(&stream), 40573, "{stream:?}");
+    let images = client.shell("{create: 'i', changeStreamPreAndPostImages: {enabled: true}}");
+    assert_eq!(code(&images), 72, "{images:?}");
+    let status = admin(&mut client, "{serverStatus: 1}");
+    assert_eq!(status.get("process").as_str(), Some("mongos"));
+    assert!(status.get("repl").is_missing() && status.get("oplog").is_missing());
+}
+
+#[test]
+fn concerns_are_those_of_a_mongos() {
+    let mut client = Client::new(&router());
+    for concern in ["{w: 3}", "{w: 'majority', j: true, wtimeout: 5}", "{w: 0}"] {
+        let reply =
+            client.shell(&format!("{{insert: 'c', documents: [{{}}], writeConcern: {concern}}}"));
+        assert!(is_ok(&reply) && reply.get("writeConcernError").is_missing(), "{reply:?}");
+    }
+    let reply = client.shell("{insert: 'c', documents: [{}], writeConcern: {w: 'mode'}}");
+    let error = reply.get("writeConcernError").as_doc().map(|error| error.get("code"));
+    assert_eq!(error, Some(Value::Int32(79)), "{reply:?}");
+    for level in ["local", "available", "majority", "linearizable", "snapshot"] {
+        let reply = client.shell(&format!("{{find: 'c', readConcern: {{level: '{level}'}}}}"));
+        assert!(is_ok(&reply), "{level}: {reply:?}");
+    }
+    let reply =
+        admin(&mut client, "{setDefaultRWConcern: 1, defaultWriteConcern: {w: 'majority'}}");
+    assert!(is_ok(&reply), "{reply:?}");
+}
+
+#[test]
+fn snapshots_are_read_again_by_their_time_until_they_are_too_old() {
+    let mut client = Client::new(&router());
+    client.shell("{insert: 'c', documents: [{_id: 1, v: 1}]}");
+    let snapshot = client.shell("{find: 'c', readConcern: {level: 'snapshot'}}");
+    let Value::Timestamp(at) = snapshot.get("cursor").as_doc().unwrap().get("atClusterTime") else {
+        panic!("{snapshot:?}")
+    };
+    client.shell("{update: 'c', updates: [{q: {_id: 1}, u: {$set: {v: 2}}}]}");
+    let read = |at: u64| {
+        let (seconds, number) = (at >> 32, at & 0xFFFF_FFFF);
+        format!(
+            "{{find: 'c', readConcern: {{level: 'snapshot', atClusterTime: Timestamp({seconds}, {number})}}}}"
+        )
+    };
+    let again = client.shell(&read(at));
+    assert!(format!("{again:?}").contains("v: 1") && value(&mut client, 1) == "2", "{again:?}");
+    let old = client.shell(&read(at - (1000 << 32)));
+    assert_eq!(code(&old), 239, "{old:?}");
+}
+
+#[test]
+fn a_retried_statement_is_executed_once_also_after_a_restart() {
+    let engine = Arc::new(Minimal::new());
+    let mut node = first(&engine);
+    node.0.shell("{insert: 'c', documents: [{_id: 1, v: 0}]}");
+    let writes = [
+        "update: 'c', updates: [{q: {_id: 1}, u: {$inc: {v: 1}}}]",
+        "insert: 'c', documents: [{_id: 2, v: 0}, {_id: 3, v: 0}]",
+        "findAndModify: 'c', query: {_id: 1}, update: {$inc: {v: 1}}, new: true",
+        "delete: 'c', deletes: [{q: {_id: 3}, limit: 1}]",
+        "bulkWrite: 1, ops: [{update: 0, filter: {_id: 2}, updateMods: {$inc: {v: 1}}}], nsInfo: [{ns: 'test.c'}]",
+    ];
+    let run = |client: &mut Client, number: usize, write: &str| {
+        let db = if write.starts_with("bulkWrite") { "admin" } else { "test" };
+        let text = format!("{{{write}, {LSID}, txnNumber: NumberLong({number})}}");
+        client.run(db, json::parse(&text).unwrap().as_doc())
+    };
+    for (number, write) in writes.iter().enumerate() {
+        assert!(is_ok(&run(&mut node.0, number, write)), "{write}");
+        let again = run(&mut node.0, number, write);
+        assert!(is_ok(&again) && format!("{again:?}").contains("retriedStmtId"), "{again:?}");
+        node = next(&engine, node);
+        let again = run(&mut node.0, number, write);
+        assert!(is_ok(&again) && format!("{again:?}").contains("retriedStmtId"), "{again:?}");
+    }
+    let values: Vec<_> = (1..=3).map(|id| value(&mut node.0, id)).collect();
+    assert_eq!(values, ["2", "1", ""]);
+    let old = run(&mut node.0, 1, writes[1]);
+    assert_eq!(code(&old), 225, "{old:?}");
+}
+
+#[test]
+fn a_transaction_spans_statements_and_its_commit_may_be_repeated_at_another_node() {
+    let engine = Arc::new(Minimal::new());
+    let mut node = first(&engine);
+    node.0.shell("{insert: 'c', documents: [{_id: 1, v: 0}]}");
+    let txn = format!("{LSID}, txnNumber: NumberLong(7), autocommit: false");
+    let read = node.0.shell(&format!("{{find: 'c', startTransaction: true, {txn}}}"));
+    assert_eq!(format!("{}", read.get("recoveryToken")), "{}", "{read:?}");
+    let write =
+        format!("{{update: 'c', updates: [{{q: {{_id: 1}}, u: {{$inc: {{v: 1}}}}}}], {txn}}}");
+    let token = "{ recoveryShardId: \"store\" }";
+    let reply = node.0.shell(&write);
+    assert_eq!(format!("{}", reply.get("recoveryToken")), token, "{reply:?}");
+    assert_eq!(value(&mut node.0, 1), "0", "not visible to others");
+    let commit =
+        format!("{{commitTransaction: 1, recoveryToken: {{recoveryShardId: 'store'}}, {txn}}}");
+    let reply = admin(&mut node.0, &commit);
+    assert!(is_ok(&reply), "{reply:?}");
+    assert_eq!(format!("{}", reply.get("recoveryToken")), token, "{reply:?}");
+    assert!(is_ok(&admin(&mut node.0, &commit)));
+    node = next(&engine, node);
+    assert!(is_ok(&admin(&mut node.0, &commit)), "its record is there");
+    assert_eq!(value(&mut node.0, 1), "1");
+    // A transaction that the node does not know.
+    let unknown = commit.replace("NumberLong(7)", "NumberLong(8)");
+    for _ in 0..2 {
+        let reply = admin(&mut node.0, &unknown);
+        assert_eq!(
+            (code(&reply), labels(&reply).contains("TransientTransactionError")),
+            (251, true)
+        );
+        node = next(&engine, node);
+    }
+    let empty = unknown.replace("recoveryShardId: 'store'", "").replace("(8)", "(9)");
+    let reply = admin(&mut node.0, &empty);
+    assert!(format!("{reply:?}").contains("Recovery token is empty"), "{reply:?}");
+    let aborted = txn.replace("(7)", "(10)");
+    node.0.shell(&format!(
+        "{{insert: 'c', documents: [{{_id: 5}}], startTransaction: true, {aborted}}}"
+    ));
+    let reply = admin(&mut node.0, &format!("{{abortTransaction: 1, {aborted}}}"));
+    assert!(is_ok(&reply) && value(&mut node.0, 5).is_empty(), "{reply:?}");
+}
+
+#[test]
+fn a_conflict_at_the_commit_is_transient() {
+    let mut client = Client::new(&router());
+    client.shell("{insert: 'c', documents: [{_id: 1, v: 0}]}");
+    let txn = format!("{LSID}, txnNumber: NumberLong(1), autocommit: false");
+    let update = |rest: &str| {
+        format!("{{update: 'c', updates: [{{q: {{_id: 1}}, u: {{$inc: {{v: 1}}}}}}]{rest}}}")
+    };
+    client.shell(&update(&format!(", startTransaction: true, {txn}")));
+    assert!(is_ok(&client.shell(&update(""))), "nothing is locked before the commit");
+    let commit = format!("{{commitTransaction: 1, {txn}}}");
+    let reply = admin(&mut client, &commit);
+    assert_eq!(
+        (code(&reply), labels(&reply).contains("TransientTransactionError")),
+        (112, true),
+        "{reply:?}"
+    );
+    let again = admin(&mut client, &commit);
+    assert_eq!(
+        (code(&again), labels(&again).contains("TransientTransactionError")),
+        (251, true),
+        "{again:?}"
+    );
+    assert_eq!(value(&mut client, 1), "1");
+    let too_large = admin(&mut client, "{serverStatus: 1}");
+    let transactions = too_large.get("transactions").as_doc().unwrap().to_buf();
+    assert_eq!(transactions.get("totalAborted"), Value::Int64(1), "{transactions:?}");
+}
+
+/// The node that has lost the reply of its commit decides by the record, and one that has not stored any never will.
+#[test]
+fn a_commit_without_an_answer_is_decided_once() {
+    let faults = Faults::default();
+    let engine: Arc<dyn Engine> = Arc::new(Faulty::new(Arc::new(Minimal::new()), faults.clone()));
+    let mut client = Client::new(&router_on(engine));
+    client.shell("{create: 'c'}");
+    for (n, point, found) in [(1, Point::Committed, true), (2, Point::Commit, false)] {
+        let txn = format!("{LSID}, txnNumber: NumberLong({n}), autocommit: false");
+        client.shell(&format!(
+            "{{insert: 'c', documents: [{{_id: {n}, v: 0}}], startTransaction: true, {txn}}}"
+        ));
+        faults.arm(point, 0, 1, || nagi_kv::Error::Undetermined);
+        let commit =
+            format!("{{commitTransaction: 1, recoveryToken: {{recoveryShardId: 'store'}}, {txn}}}");
+        // The fence tells at once.
+        let reply = admin(&mut client, &commit);
+        assert_eq!(is_ok(&reply), found, "{reply:?}");
+        let again = admin(&mut client, &commit);
+        assert_eq!(is_ok(&again), found, "{again:?}");
+        assert_eq!(!value(&mut client, n).is_empty(), found);
+        let written = format!(
+            "{{insert: 'c', documents: [{{_id: 1{n}, v: 0}}], {OTHER}, txnNumber: NumberLong({n})}}"
+        );
+        faults.arm(point, 0, 1, || nagi_kv::Error::Undetermined);
+        for _ in 0..2 {
+            let reply = client.shell(&written);
+            assert!(is_ok(&reply) && reply.get("writeErrors").is_missing(), "{reply:?}");
+        }
+    }
+}
+
+/// Two routers with sessions of their own, over one store.
+fn two() -> (Client, Client) {
+    let (one, store) = first(&Arc::new(Minimal::new()));
+    (one, Client::new(&router_over(store)))
+}
+
+#[test]
+fn another_router_decides_a_transaction_that_is_open_at_the_first() {
+    let (mut one, mut other) = two();
+    one.shell("{create: 'c'}");
+    let txn = |number: i32| format!("{LSID}, txnNumber: NumberLong({number}), autocommit: false");
+    let commit = |number: i32| {
+        format!(
+            "{{commitTransaction: 1, recoveryToken: {{recoveryShardId: 'store'}}, {}}}",
+            txn(number)
+        )
+    };
+    let begin = |one: &mut Client, number: i32| {
+        let insert =
+            format!("insert: 'c', documents: [{{_id: {number}, v: 0}}], startTransaction: true");
+        assert!(is_ok(&one.shell(&format!("{{{insert}, {}}}", txn(number)))));
+    };
+    begin(&mut one, 1);
+    let reply = admin(&mut other, &commit(1));
+    assert_eq!(code(&reply), 251, "aborted from now on: {reply:?}");
+    let reply = admin(&mut one, &commit(1));
+    assert_eq!(
+        (code(&reply), labels(&reply).contains("TransientTransactionError")),
+        (112, true),
+        "{reply:?}"
+    );
+    assert!(value(&mut one, 1).is_empty());
+    begin(&mut one, 2);
+    assert!(is_ok(&admin(&mut one, &commit(2))));
+    assert!(is_ok(&admin(&mut other, &commit(2))), "committed at the other one");
+    let write =
+        format!("{{insert: 'c', documents: [{{_id: 3, v: 0}}], {LSID}, txnNumber: NumberLong(3)}}");
+    assert!(is_ok(&one.shell(&write)));
+    let again = other.shell(&write);
+    assert!(format!("{again:?}").contains("retriedStmtId"), "{again:?}");
+}
