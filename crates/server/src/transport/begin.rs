@@ -14,6 +14,7 @@ use crate::clock;
 use crate::commands;
 use crate::core::access::{self, Asking};
 use crate::core::command::Command;
+use crate::core::config_views;
 use crate::core::connection::Connection;
 use crate::core::server::Server;
 use crate::core::txn_number;
@@ -104,6 +105,7 @@ fn check(
     }
     check_access(connection, server, request, row)?;
     txn_number::check_before_login(request)?;
+    config_views::refuse_writes(server, request)?;
     find_session(connection, server, &mut request.generic)?;
     let (command, generic) = (request.command, &request.generic);
     txn_number::check(request, server.is_replicated())?;

@@ -35,6 +35,7 @@ use crate::clock;
 use crate::commands;
 use crate::core::access;
 use crate::core::command::{Context, Done, Effects};
+use crate::core::config_views;
 use crate::core::connection::Connection;
 use crate::core::server::Server;
 use crate::core::snapshots;
@@ -310,6 +311,9 @@ fn concerned_run(
         request.command.snapshot_read && request.generic.read_concern.level == Some("snapshot");
     match (request.generic.txn_number, server.cluster_clock()) {
         (Some(_), _) => txn_number::run(cx, request, out, guarded_run)?,
+        (None, Some(_)) if config_views::are_read(server, request) => {
+            config_views::run(cx, request, out, guarded_run)?;
+        }
         (None, Some(clock)) if snapshot => {
             snapshots::run(cx, request, clock, out, guarded_run)?;
         }

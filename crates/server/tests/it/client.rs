@@ -35,8 +35,13 @@ pub(crate) fn router_on(engine: Arc<dyn nagi_kv::Engine>) -> Arc<Server> {
 
 /// A router on an open store.
 pub(crate) fn router_over(store: Arc<Store>) -> Arc<Server> {
-    let config = ServerConfig { router: true, ..config_over(store, None, false, true) };
-    ServerBuilder::new(config).unwrap().start().unwrap()
+    ServerBuilder::new(router_config(store, false)).unwrap().start().unwrap()
+}
+
+/// The configuration of a router.
+pub(crate) fn router_config(store: Arc<Store>, authorization: bool) -> ServerConfig {
+    let views = Store::open(Arc::new(nagi_kv::Memory::new()), StoreOptions::default()).unwrap();
+    ServerConfig { router: Some(views), ..config_over(store, None, authorization, true) }
 }
 
 /// A server on this engine; a member of the replica set `set`, if given.
@@ -116,7 +121,7 @@ pub(crate) fn config_over(
         parsed_options: DocBuf::new(),
         port: 27017,
         replica_set: set.map(|name| (name.to_owned(), "localhost:27017".to_owned())),
-        router: false,
+        router: None,
         oplog: OplogLimits::default(),
         memory_limit_bytes: None,
         connection_count_max: 100,

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use nagi_bson::{DocBuf, Value, json};
 use nagi_kv::{Engine, Faults, Faulty, Minimal, Point};
+use nagi_server::ServerBuilder;
 use nagi_store::{Store, StoreOptions};
 
-use crate::client::{Client, is_ok, router, router_on, router_over};
+use crate::client::{Client, is_ok, router, router_config, router_on, router_over};
 
 const LSID: &str = "lsid: {id: UUID(\"00112233-4455-6677-8899-aabbccddeeff\")}";
 const OTHER: &str = "lsid: {id: UUID(\"00112233-4455-6677-8899-aabbccddee00\")}";
@@ -338,9 +339,124 @@ fn another_router_decides_a_transaction_that_is_open_at_the_first() {
     begin(&mut one, 2);
     assert!(is_ok(&admin(&mut one, &commit(2))));
     assert!(is_ok(&admin(&mut other, &commit(2))), "committed at the other one");
-    let write =
-        format!("{{insert: 'c', documents: [{{_id: 3, v: 0}}], {LSID}, txnNumber: NumberLong(3)}}");
+    let write = format!(
+        "{{insert: 'c', documents: [{{_id: 3, v: 0}}], {OTHER}, txnNumber: NumberLong(3)}}"
+    );
     assert!(is_ok(&one.shell(&write)));
     let again = other.shell(&write);
     assert!(format!("{again:?}").contains("retriedStmtId"), "{again:?}");
+}
+
+/// The documents of a cursor's first batch, in shell notation.
+fn batch(reply: &DocBuf) -> Vec<DocBuf> {
+    let Some(cursor) = reply.get("cursor").as_doc() else { panic!("{reply:?}") };
+    let batch = cursor.get("firstBatch").as_array().unwrap();
+    batch.iter().map(|doc| doc.as_doc().unwrap().to_buf()).collect()
+}
+
+fn config(client: &mut Client, text: &str) -> DocBuf {
+    client.run("config", json::parse(text).unwrap().as_doc())
+}
+
+#[test]
+fn the_collections_of_config_describe_one_shard() {
+    let mut client = Client::new(&router());
+    client.shell("{insert: 'a', documents: [{_id: 1}]}");
+    admin(&mut client, "{shardCollection: 'test.c', key: {k: 1}}");
+    admin(&mut client, "{shardCollection: 'other.h', key: {k: 'hashed'}}");
+    let shards = batch(&config(&mut client, "{find: 'shards'}"));
+    assert_eq!(shards.len(), 1);
+    assert_eq!(shards[0].get("_id").as_str(), Some("store"));
+    let listed = admin(&mut client, "{listShards: 1}");
+    let listed = listed.get("shards").as_array().unwrap().iter().next().unwrap();
+    assert_eq!(listed, Value::Doc(shards[0].as_doc()));
+    let databases = batch(&config(&mut client, "{find: 'databases', sort: {_id: -1}}"));
+    let names: Vec<_> =
+        databases.iter().map(|db| db.get("_id").as_str().unwrap().to_owned()).collect();
+    assert_eq!(names, ["test", "other"]);
+    let found = batch(&config(&mut client, "{find: 'collections', filter: {_id: /^test/}}"));
+    assert_eq!(format!("{}", found[0].get("key")), "{ k: 1 }");
+    let joined = config(
+        &mut client,
+        "{aggregate: 'collections', cursor: {}, pipeline: [{$lookup: {from: 'chunks', localField: 'uuid', \
+          foreignField: 'uuid', as: 'chunks'}}, {$unwind: '$chunks'}, {$group: {_id: '$chunks.shard', n: {$sum: 1}}}]}",
+    );
+    assert_eq!(format!("{:?}", batch(&joined)[0]), "{ _id: \"store\", n: 2 }", "{joined:?}");
+    let counted = config(&mut client, "{count: 'chunks', query: {shard: 'store'}}");
+    assert_eq!(counted.get("n"), Value::Int32(2));
+    let distinct = config(&mut client, "{distinct: 'mongos', key: 'mongoVersion'}");
+    assert_eq!(format!("{}", distinct.get("values")), "[ \"8.0.4\" ]");
+    assert!(is_ok(&config(&mut client, "{explain: {find: 'shards'}}")));
+    let version = batch(&config(&mut client, "{find: 'version'}"));
+    assert!(matches!(version[0].get("clusterId"), Value::ObjectId(_)), "{version:?}");
+    // A cursor goes on, and what was dropped is not shown any more.
+    let opened = config(&mut client, "{find: 'collections', batchSize: 1}");
+    let Value::Int64(id) = opened.get("cursor").as_doc().unwrap().get("id") else {
+        panic!("{opened:?}")
+    };
+    let more =
+        config(&mut client, &format!("{{getMore: NumberLong('{id}'), collection: 'collections'}}"));
+    assert!(is_ok(&more) && format!("{more:?}").contains("test.c"), "{more:?}");
+    client.shell("{drop: 'c'}");
+    let left = batch(&config(&mut client, "{find: 'collections'}"));
+    assert_eq!((left.len(), left[0].get("_id").as_str()), (1, Some("other.h")));
+    client.run(
+        "admin",
+        json::parse("{renameCollection: 'other.h', to: 'other.i'}").unwrap().as_doc(),
+    );
+    let left = batch(&config(&mut client, "{find: 'collections'}"));
+    assert_eq!(left[0].get("_id").as_str(), Some("other.i"));
+    for write in [
+        "{insert: 'shards', documents: [{_id: 1}]}",
+        "{update: 'chunks', updates: [{q: {}, u: {$set: {a: 1}}}]}",
+        "{delete: 'mongos', deletes: [{q: {}, limit: 0}]}",
+        "{drop: 'databases'}",
+        "{createIndexes: 'collections', indexes: [{key: {a: 1}, name: 'a'}]}",
+    ] {
+        assert_eq!(code(&config(&mut client, write)), 166, "{write}");
+    }
+    assert!(is_ok(&config(
+        &mut client,
+        "{insert: 'settings', documents: [{_id: 'chunksize', value: 64}]}"
+    )));
+}
+
+#[test]
+fn what_is_recorded_is_there_after_a_restart() {
+    let engine = Arc::new(Minimal::new());
+    let mut node = first(&engine);
+    admin(&mut node.0, "{shardCollection: 'test.c', key: {k: 1}}");
+    admin(&mut node.0, "{balancerStop: 1}");
+    let id = |client: &mut Client| batch(&config(client, "{find: 'version'}"))[0].clone();
+    let before = id(&mut node.0);
+    let mut node = next(&engine, node);
+    assert_eq!(id(&mut node.0), before);
+    assert_eq!(batch(&config(&mut node.0, "{find: 'chunks'}")).len(), 1);
+    let status = admin(&mut node.0, "{balancerStatus: 1}");
+    assert_eq!(status.get("mode").as_str(), Some("off"));
+}
+
+#[test]
+fn commands_of_routers_need_privileges() {
+    let engine = Arc::new(Minimal::new());
+    let store = Store::open(engine, StoreOptions::default()).unwrap();
+    let server = ServerBuilder::new(router_config(store, true)).unwrap().start().unwrap();
+    // Not from this machine, whose clients may do something before there are users.
+    let mut client = Client::from(&server, "192.0.2.1:50000");
+    let listed = admin(&mut client, "{listCommands: 1}");
+    let other = Client::new(&crate::client::server())
+        .run("admin", json::parse("{listCommands: 1}").unwrap().as_doc());
+    let names = |reply: &DocBuf| -> Vec<String> {
+        reply.get("commands").as_doc().unwrap().iter().map(|one| one.name().to_owned()).collect()
+    };
+    let others = names(&other);
+    let only: Vec<_> = names(&listed).into_iter().filter(|name| !others.contains(name)).collect();
+    assert_eq!(only.len(), 49, "{only:?}");
+    for name in only.iter().filter(|name| *name != "isdbgrid") {
+        let argument =
+            if name.contains("alancerSta") || name == "balancerStop" { "1" } else { "'test.c'" };
+        let reply = admin(&mut client, &format!("{{{name}: {argument}}}"));
+        assert_eq!(code(&reply), 13, "{name}: {reply:?}");
+    }
+    assert!(is_ok(&admin(&mut client, "{isdbgrid: 1}")), "before a login");
 }

@@ -135,7 +135,7 @@ pub(super) fn write_server_status(
 ) -> Result<()> {
     let uptime_ms = (clock::micros_since(server.identity.started) / 1000) as i64;
     out.put("host", &server.host_and_port());
-    out.put("version", super::build_info::COMPATIBLE_VERSION);
+    out.put("version", crate::limits::COMPATIBLE_VERSION);
     // Tools take it as the sign of a router.
     out.put("process", if server.router.is_some() { "mongos" } else { "nagi" });
     out.put("service", Array::EMPTY);
