@@ -270,6 +270,19 @@ def uuid4():
     return Binary.from_uuid(uuid.uuid4())
 
 
+def shell(node):
+    """What mongosh shows of a sharded cluster."""
+    home = os.path.join(FOLDER, "mongosh")
+    os.makedirs(home, exist_ok=True)
+    command = [*os.environ["MONGOSH"].split(), "--norc", "mongodb://127.0.0.1:%d/test" % node.port]
+    done = subprocess.run([*command, "--quiet", "--file", os.path.join(HERE, "sharding.js")], capture_output=True, text=True,
+                          timeout=120, env={**os.environ, "HOME": home})
+    check("mongosh", done.returncode == 0 and "mongosh: a router" in done.stdout, (done.stdout + done.stderr)[-3000:])
+    done = subprocess.run(command, input="exit\n", capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "HOME": home})
+    check("its prompt", "mongos" in done.stdout, done.stdout[-500:])
+
+
 def suites(node):
     """Programs of tests/drivers/pymongo that run against any server."""
     for name in ("crud", "answers"):
@@ -578,7 +591,7 @@ def main():
         address = "tikv://%s/suite" % cluster.start()["NAGI_TIKV_PD"]
         section(options, address)
         node = restarts("tikv", address)
-        for part in (seen, transactions, retried, suites, indexes, long_keys, contended):
+        for part in (seen, transactions, retried, shell, suites, indexes, long_keys, contended):
             begun = time.monotonic()
             section(part, node)
             print("%s: %.1f s" % (part.__name__, time.monotonic() - begun), flush=True)

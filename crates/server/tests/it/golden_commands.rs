@@ -1,7 +1,7 @@
 //! Golden cases of the commands, one file per command.
 //!
 //! Verbs: `run` runs on database `test`, `admin` on database `admin`, `wire` on `test` without added fields;
-//! `shape` prints names and types instead of values, for replies that change between runs. `set` continues with
+//! `shape` (`shape_admin`) prints names and types instead of values, for replies that change between runs. `set` continues with
 //! a fresh server: `{initiated: true}` is a member of replica set `rs`, `{initiated: false}` a member before
 //! `replSetInitiate`, `{javascript: false}` a server without scripts, and `{router: true}` a router.
 
@@ -78,7 +78,7 @@ fn commands() {
             Ok(body) => body,
             Err(error) => return format!("bad input: {error}"),
         };
-        let db = if verb == "admin" { "admin" } else { "test" };
+        let db = if matches!(verb, "admin" | "shape_admin") { "admin" } else { "test" };
         let reply = client.run(db, body.as_doc());
         if let Some(Value::Int64(id)) = reply.get("cursor").as_doc().map(|c| c.get("id"))
             && id != 0
@@ -86,7 +86,7 @@ fn commands() {
             cursor = id;
         }
         match verb {
-            "shape" => shape(reply.as_doc()),
+            "shape" | "shape_admin" => shape(reply.as_doc()),
             _ => print(&reply),
         }
     });
