@@ -4,9 +4,9 @@
 //!   find, aggregate, count, distinct, explain on config.shards, .. --> a store in memory: made anew, then read
 //! ```
 //!
-//! There is one shard, the store; each sharded collection is one chunk, because the store does not tell where it splits.
-//! The request runs on a handle of the store in memory, so each kind of read works, also a `$lookup` from one of these
-//! collections into another. A cursor goes on with what there is by then.
+//! There is one shard, the store; each sharded collection is one chunk, because the store does not tell where it
+//! splits. The request runs on a handle of the store in memory, so each kind of read works, also a `$lookup` from one
+//! of these collections into another. A cursor continues with what there is by then.
 
 use nagi_bson::{Binary, Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Result, bail};

@@ -3,7 +3,7 @@
 //!   config.system.sharded   {_id: UUID of the collection, key, unique, timestamp, epoch, date}
 //!
 //! The key is what the client wants to know again; the store splits every collection by its own keys. The UUID says
-//! which collection is meant: a record of one that was dropped is nobody's, and is removed at the next change.
+//! which collection is meant: the record of one that was dropped is skipped, and removed at the next change.
 
 use nagi_bson::{Binary, Doc, DocBuf, Value, doc};
 use nagi_error::Result;

@@ -41,9 +41,9 @@ pub(crate) fn write_error(
     }
 }
 
-/// Returns true for errors of a member or router after which a driver refreshes its view of the server, unless it already knows
-/// the `topologyVersion` in the reply. The shutdown codes count only while the server stops; otherwise a fail point
-/// injected them.
+/// Returns true for errors of a member or router after which a driver refreshes its view of the server, unless it
+/// already knows the `topologyVersion` in the reply. The shutdown codes count only while the server stops; otherwise a
+/// fail point injected them.
 pub(super) fn tells_topology(server: &Server, code: Code) -> bool {
     server.is_replicated()
         && match code {

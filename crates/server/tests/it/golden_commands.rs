@@ -1,9 +1,9 @@
 //! Golden cases of the commands, one file per command.
 //!
 //! Verbs: `run` runs on database `test`, `admin` on database `admin`, `wire` on `test` without added fields;
-//! `shape` (`shape_admin`) prints names and types instead of values, for replies that change between runs. `set` continues with
-//! a fresh server: `{initiated: true}` is a member of replica set `rs`, `{initiated: false}` a member before
-//! `replSetInitiate`, `{javascript: false}` a server without scripts, and `{router: true}` a router.
+//! `shape` and `shape_admin` print names and types instead of values, for replies that change between runs. `set`
+//! continues with a fresh server: `{initiated: true}` is a member of replica set `rs`, `{initiated: false}` a member
+//! before `replSetInitiate`, `{javascript: false}` a server without scripts, and `{router: true}` a router.
 
 use nagi_bson::{Doc, DocBuf, Value, json};
 use nagi_testkit::golden;

@@ -5,11 +5,11 @@
 //! kinds: those that tell of the cluster, those that are true of the store already and are recorded
 //! (`enableSharding`, `shardCollection`, the balancer's mode), and those that only the store can do ([`refused`]).
 
-mod balancer;
-mod collections;
-mod databases;
+mod balancer_status;
+mod enable_sharding;
+mod list_shards;
 mod refused;
-mod shards;
+mod shard_collection;
 
 use std::sync::LazyLock;
 
@@ -21,18 +21,18 @@ use crate::router::Router;
 /// All of them, sorted by name.
 pub(super) static ROUTER_COMMANDS: LazyLock<Vec<&'static Command>> = LazyLock::new(|| {
     let own: [&'static Command; 12] = [
-        &balancer::BALANCER_COLLECTION_STATUS,
-        &balancer::BALANCER_START,
-        &balancer::BALANCER_STATUS,
-        &balancer::BALANCER_STOP,
-        &collections::SHARD_COLLECTION,
-        &collections::UNSHARD_COLLECTION,
-        &databases::ENABLE_SHARDING,
-        &databases::MOVE_PRIMARY,
-        &shards::FLUSH_ROUTER_CONFIG,
-        &shards::GET_SHARD_MAP,
-        &shards::ISDBGRID,
-        &shards::LIST_SHARDS,
+        &balancer_status::BALANCER_COLLECTION_STATUS,
+        &balancer_status::BALANCER_START,
+        &balancer_status::BALANCER_STATUS,
+        &balancer_status::BALANCER_STOP,
+        &shard_collection::SHARD_COLLECTION,
+        &shard_collection::UNSHARD_COLLECTION,
+        &enable_sharding::ENABLE_SHARDING,
+        &enable_sharding::MOVE_PRIMARY,
+        &list_shards::FLUSH_ROUTER_CONFIG,
+        &list_shards::GET_SHARD_MAP,
+        &list_shards::ISDBGRID,
+        &list_shards::LIST_SHARDS,
     ];
     let mut all: Vec<_> = own.into_iter().chain(refused::ROWS.iter()).collect();
     all.sort_by_key(|row| row.name.to_lowercase());

@@ -45,8 +45,8 @@
 //!
 //! A router may be told to commit what it does not know, because the transaction was open at another router, or at this
 //! one before its restart. The replies of a transaction with writes therefore have a recovery token, which comes back
-//! with the commit. Then the record decides; if there is none, the router stores one that says aborted. A commit that is
-//! still on its way writes the same key, so only one of the two takes effect.
+//! with the commit. Then the record decides; if there is none, the router stores one that says aborted. A commit that
+//! is still on its way writes the same key, so only one of the two takes effect.
 //!
 //! # Concurrency
 //!

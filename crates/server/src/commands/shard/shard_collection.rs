@@ -7,7 +7,7 @@
 use nagi_store::{BuildOptions, Collection, Index, Namespace};
 
 use super::{full_name, may, router};
-use crate::commands::common::refuse_view;
+use crate::commands::common::{check_uuid_arg, refuse_view};
 use crate::core::command::prelude::*;
 use crate::router::sharded;
 
@@ -44,13 +44,13 @@ args! { "shardCollection" => ShardArgs {
     name:             Option<Name<'a>>    = "shardCollection",
     old_name:         Option<Name<'a>>    = "shardcollection",
     key:              Doc<'a>             = "key",
-    unique:           Option<bool>        = "unique",
+    unique:           Option<StrictBool>        = "unique",
     chunks:           Option<NonNegative> = "numInitialChunks",
-    presplit:         Option<bool>        = "presplitHashedZones",
+    presplit:         Option<StrictBool>        = "presplitHashedZones",
     collation:        Option<Doc<'a>>     = "collation",
     timeseries:       Option<Doc<'a>>     = "timeseries",
-    unique_enforced:  Option<bool>        = "enforceUniquenessCheck",
-    implicitly:       Option<bool>        = "implicitlyCreateIndex",
+    unique_enforced:  Option<StrictBool>        = "enforceUniquenessCheck",
+    implicitly:       Option<StrictBool>        = "implicitlyCreateIndex",
     uuid:             Value<'a>           = "collectionUUID",
 }}
 
@@ -63,8 +63,9 @@ fn shard(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Re
     let args = ShardArgs::parse(req)?;
     router(cx)?;
     let ns = full_name(req)?;
-    let unique = args.unique == Some(true);
+    let unique = args.unique == Some(StrictBool(true));
     check(&ns, &args, unique)?;
+    check_uuid_arg(cx, &ns, "shardCollection", args.uuid)?;
     refuse_view(cx, &ns)?;
     let _writing = cx.begin_write(ns.database())?;
     let store = cx.connection.store.clone();
@@ -78,7 +79,8 @@ fn shard(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Re
     }
     let collection = store.collection_or_create(&ns)?;
     if !has_index(&collection, args.key, unique) {
-        create_index(cx, &ns, &collection, args.key, unique)?;
+        let allowed = args.implicitly != Some(StrictBool(false)) && collection.count() == 0;
+        create_index(cx, &ns, (args.key, unique), allowed)?;
     }
     sharded::put(&store, &collection, args.key, unique)?;
     log::info!(target: "SHARDING", id = 8_200_451, namespace = ns.as_str(), key = args.key.to_string();
@@ -185,15 +187,14 @@ fn is_prefix(key: Doc<'_>, pattern: Doc<'_>) -> bool {
     })
 }
 
-/// Creates the index on the key, unless there are documents: then the client decides when that is done (72).
+/// Creates the index on the key if that is allowed: where there are documents, the client decides when it is done (72).
 fn create_index(
     cx: &Context<'_>,
     ns: &Namespace,
-    collection: &Collection,
-    key: Doc<'_>,
-    unique: bool,
+    (key, unique): (Doc<'_>, bool),
+    allowed: bool,
 ) -> Result<()> {
-    if collection.count() > 0 {
+    if !allowed {
         bail!(
             Code::INVALID_OPTIONS,
             "Please create an index that starts with the proposed shard key before sharding the collection"

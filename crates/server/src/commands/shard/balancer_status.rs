@@ -85,7 +85,7 @@ fn status(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> R
     Args::parse(req)?;
     router(cx)?;
     let stored = persisted::read(&cx.server.store, "settings", ID)?;
-    let stopped = stored.is_some_and(|stored| stored.get("stopped").is_truthy());
+    let stopped = stored.is_some_and(|stored| stored.get("stopped") == Value::Bool(true));
     out.put("mode", if stopped { "off" } else { "full" });
     out.put("inBalancerRound", false);
     out.put("numBalancerRounds", 0_i64);

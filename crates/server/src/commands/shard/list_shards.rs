@@ -1,4 +1,5 @@
-//! What tells of the cluster: `listShards`, `getShardMap`, `isdbgrid`; and `flushRouterConfig`, which has nothing to do.
+//! What tells of the cluster: `listShards`, `getShardMap`, `isdbgrid`; and `flushRouterConfig`, which has nothing to
+//! do.
 
 use super::router;
 use crate::core::command::prelude::*;
