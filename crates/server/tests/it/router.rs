@@ -1,7 +1,7 @@
 //! A server that is a router: what drivers see of it, and sessions and transactions without an oplog, over an engine
 //! that promises as little as a cluster does.
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
 use nagi_bson::{DocBuf, Value, json};
 use nagi_kv::{Engine, Faults, Faulty, Minimal, Point};
@@ -459,4 +459,85 @@ fn commands_of_routers_need_privileges() {
         assert_eq!(code(&reply), 13, "{name}: {reply:?}");
     }
     assert!(is_ok(&admin(&mut client, "{isdbgrid: 1}")), "before a login");
+}
+
+#[test]
+fn a_statement_that_is_repeated_at_another_router_is_executed_once() {
+    let (mut one, mut other) = two();
+    one.shell("{insert: 'c', documents: [{_id: 1, v: 0}]}");
+    let run = |client: &mut Client, number: usize, write: &str| {
+        let db = if write.starts_with("bulkWrite") { "admin" } else { "test" };
+        let text = format!("{{{write}, {LSID}, txnNumber: NumberLong({number})}}");
+        client.run(db, json::parse(&text).unwrap().as_doc())
+    };
+    // Both know the session.
+    run(&mut one, 1, "update: 'c', updates: [{q: {_id: 1}, u: {$set: {v: 0}}}]");
+    run(&mut other, 2, "insert: 'c', documents: [{_id: 9}]");
+    let writes = [
+        "update: 'c', updates: [{q: {_id: 1}, u: {$inc: {v: 1}}}]",
+        // What it looks for, or has to be new, is not there any more at the second time.
+        "update: 'c', updates: [{q: {v: 1}, u: {$set: {v: 2}}}]",
+        "insert: 'c', documents: [{_id: 2, v: 0}, {_id: 3, v: 0}]",
+        "findAndModify: 'c', query: {v: 2}, update: {$inc: {v: 1}}, new: true",
+        "delete: 'c', deletes: [{q: {_id: 3}, limit: 1}]",
+        "update: 'c', updates: [{q: {_id: 8}, u: {$inc: {v: 1}}, upsert: true}, {q: {_id: 2}, u: {$inc: {v: 1}}}]",
+        "bulkWrite: 1, ops: [{insert: 0, document: {_id: 7, v: 0}}, {update: 0, filter: {_id: 2}, updateMods: \
+         {$inc: {v: 1}}}], nsInfo: [{ns: 'test.c'}]",
+    ];
+    for (at, write) in writes.iter().enumerate() {
+        let number = 10 + at;
+        let (first, second) =
+            if at % 2 == 0 { (&mut one, &mut other) } else { (&mut other, &mut one) };
+        let done = run(first, number, write);
+        assert!(is_ok(&done) && done.get("writeErrors").is_missing(), "{write}: {done:?}");
+        let again = run(second, number, write);
+        assert!(is_ok(&again) && again.get("writeErrors").is_missing(), "{write}: {again:?}");
+        assert!(format!("{again:?}").contains("retriedStmtId"), "{write}: {again:?}");
+        for field in ["n", "nModified", "value", "nInserted", "nErrors"] {
+            assert_eq!(done.get(field), again.get(field), "{write}");
+        }
+    }
+    let values: Vec<_> = [1, 2, 3, 7, 8].map(|id| value(&mut one, id)).into();
+    assert_eq!(values, ["3", "2", "", "0", "1"]);
+    // A statement that arrives late, when the session is at a later one.
+    run(&mut other, 30, "update: 'c', updates: [{q: {_id: 1}, u: {$inc: {v: 1}}}]");
+    let late = run(&mut one, 29, "update: 'c', updates: [{q: {_id: 1}, u: {$inc: {v: 1}}}]");
+    assert_eq!(code(&late), 225, "{late:?}");
+    // One that does nothing is repeated as one that does nothing.
+    let nothing = "update: 'c', updates: [{q: {_id: 'none'}, u: {$inc: {v: 1}}}]";
+    for client in [&mut one, &mut other] {
+        let reply = run(client, 31, nothing);
+        assert_eq!((reply.get("n"), is_ok(&reply)), (Value::Int32(0), true), "{reply:?}");
+    }
+}
+
+/// The same statements at two routers at once: each takes effect once, whoever is first.
+#[test]
+fn statements_at_two_routers_at_once_are_executed_once() {
+    const COUNT: usize = 60;
+    let (mut one, other) = two();
+    one.shell("{insert: 'c', documents: [{_id: 1, v: 0}]}");
+    let barrier = Arc::new(Barrier::new(2));
+    let work = |mut client: Client| {
+        let barrier = Arc::clone(&barrier);
+        std::thread::spawn(move || {
+            for number in 0..COUNT {
+                barrier.wait();
+                let update = "update: 'c', updates: [{q: {_id: 1}, u: {$inc: {v: 1}}}, {q: {_id: 1}, u: {$inc: {v: 1}}}]";
+                let reply =
+                    client.shell(&format!("{{{update}, {LSID}, txnNumber: NumberLong({number})}}"));
+                assert!(is_ok(&reply) && reply.get("writeErrors").is_missing(), "{reply:?}");
+                assert_eq!(reply.get("n"), Value::Int32(2), "{reply:?}");
+                let insert = format!(
+                    "{{insert: 'd', documents: [{{_id: {number}}}], {OTHER}, txnNumber: NumberLong({number})}}"
+                );
+                let reply = client.shell(&insert);
+                assert!(is_ok(&reply) && reply.get("writeErrors").is_missing(), "{reply:?}");
+            }
+            client
+        })
+    };
+    let workers = [work(one), work(other)];
+    let mut clients = workers.map(|worker| worker.join().unwrap());
+    assert_eq!(value(&mut clients[0], 1), format!("{}", 2 * COUNT));
 }

@@ -65,6 +65,7 @@
 //!
 //! See also docs/transactions.md.
 
+mod head;
 mod labels;
 mod recovery;
 mod retry;
@@ -231,6 +232,10 @@ pub(crate) struct Scope {
     executed: HashMap<i32, DocBuf, RandomState>,
     /// Ids of the statements that were answered from `executed`.
     retried: Vec<i32>,
+    /// Ids of the statements that this command has executed.
+    recorded: Vec<i32>,
+    /// A commit has met the record of another router.
+    has_moved: bool,
 }
 
 impl TxnSessions {

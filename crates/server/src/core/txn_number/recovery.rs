@@ -5,7 +5,7 @@ use nagi_error::{Code, Result, bail};
 use nagi_store::{Durability, WriteOptions};
 
 use super::{
-    Phase, Scope, WHOLE, aborted_record, is_committed, record_key,
+    Phase, Scope, WHOLE, aborted_record, head, is_committed, record_key,
     run::{aborted, leave},
 };
 use crate::core::command::Context;
@@ -57,9 +57,12 @@ pub(super) fn decide(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
     leave(cx, scope);
     // If this fails, the records have to be read again.
     scope.state.loaded = false;
-    let decided = cx.server.store.write(options, &mut |txn| match txn.session_record(&key)? {
-        Some(record) => Ok(is_committed(record.as_doc())),
-        None => txn.put_session_record(&key, aborted_record().as_doc()).map(|()| false),
+    let decided = cx.server.store.write(options, &mut |txn| {
+        head::advance(txn, scope, &[key])?;
+        match txn.session_record(&key)? {
+            Some(record) => Ok(is_committed(record.as_doc())),
+            None => txn.put_session_record(&key, aborted_record().as_doc()).map(|()| false),
+        }
     })?;
     let committed = decided.value;
     scope.state.number = scope.number;

@@ -21,8 +21,8 @@ use nagi_store::{Durability, End, Lifetime, Statement, Transaction, WriteOptions
 use parking_lot::MutexGuard;
 
 use super::{
-    LastClient, Open, Phase, Scope, Slot, State, WHOLE, committed_record, count, is_committed,
-    record_key, recovery,
+    LastClient, Open, Phase, Scope, Slot, State, WHOLE, committed_record, count, head,
+    is_committed, record_key, recovery,
 };
 use crate::clock;
 use crate::core::command::Context;
@@ -53,6 +53,8 @@ pub(crate) fn run(
         state: std::mem::take(&mut *place),
         executed: Default::default(),
         retried: Vec::new(),
+        recorded: Vec::new(),
+        has_moved: false,
     };
     let in_transaction = generic.autocommit.is_some();
     let begun =
@@ -68,7 +70,7 @@ pub(crate) fn run(
         return Err(error);
     }
     cx.scope = Some(Box::new(scope));
-    let result = inner(cx, request, out);
+    let result = run_known(cx, request, out, inner);
     if let Some(store) = cx.bound.take() {
         // The audit log tells of a statement on users what it is, and of its commit that it took effect.
         let client = cx.connection.store.client();
@@ -88,6 +90,23 @@ pub(crate) fn run(
     result
 }
 
+/// Runs the command's own function, again if another router turns out to have executed some of its statements.
+fn run_known(
+    cx: &mut Context<'_>,
+    request: &Request<'_>,
+    out: &mut DocWriter<'_>,
+    inner: fn(&mut Context<'_>, &Request<'_>, &mut DocWriter<'_>) -> Result<()>,
+) -> Result<()> {
+    let start = out.mark();
+    loop {
+        let result = inner(cx, request, out);
+        if request.generic.autocommit.is_some() || !head::has_moved(cx, request, result.is_err())? {
+            return result;
+        }
+        out.truncate(start);
+    }
+}
+
 /// Waits until no other command of the session runs.
 fn lock<'s>(cx: &Context<'_>, slot: &'s Slot) -> Result<MutexGuard<'s, State>> {
     loop {
@@ -99,12 +118,13 @@ fn lock<'s>(cx: &Context<'_>, slot: &'s Slot) -> Result<MutexGuard<'s, State>> {
 }
 
 /// Reads the session's records if necessary: after a restart, and after a commit whose outcome is unknown.
-fn load(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
+pub(super) fn load(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
     let state = &mut scope.state;
     if state.loaded {
         return Ok(());
     }
-    let records = cx.server.store.session_records(&scope.session.id, &scope.session.uid)?;
+    let mut records = cx.server.store.session_records(&scope.session.id, &scope.session.uid)?;
+    let newest = head::take(&mut records);
     if let Some(last) = records.last()
         && last.key.number >= state.number
     {
@@ -119,13 +139,17 @@ fn load(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
         state.has_written = whole.is_some();
         state.is_undecided &= whole.is_none();
     }
+    if let Some(newest) = newest.filter(|newest| *newest > state.number) {
+        state.number = newest;
+        state.phase = Phase::Writes;
+    }
     state.records = records.iter().map(|record| record.key).collect();
     state.loaded = true;
     Ok(())
 }
 
 /// Refuses a number smaller than the session's current one (225).
-fn check_number(scope: &Scope, in_transaction: bool) -> Result<()> {
+pub(super) fn check_number(scope: &Scope, in_transaction: bool) -> Result<()> {
     let (asked, active) = (scope.number, scope.state.number);
     if asked >= active {
         return Ok(());
@@ -350,6 +374,9 @@ fn commit_scope(cx: &Context<'_>, scope: &mut Scope, durability: Durability) -> 
         let record = committed_record();
         let old = std::mem::take(&mut scope.state.records);
         let recorded = txn.store().write(WriteOptions::default(), &mut |txn| {
+            if cx.server.router.is_some() {
+                head::advance(txn, scope, &[&[key], &*old].concat())?;
+            }
             old.iter().try_for_each(|key| txn.delete_session_record(key))?;
             txn.put_session_record(&key, record.as_doc())
         });
