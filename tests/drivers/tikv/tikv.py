@@ -445,6 +445,54 @@ class Writer(threading.Thread):
                     self.problems.append(repr(error))
 
 
+class Transfer(Writer):
+    """Moves money between accounts, in transactions that also note it, and notes what it was told."""
+
+    def __init__(self, node, number):
+        super().__init__(node, number)
+        self.client = node.client
+
+    def run(self):
+        n = 0
+        with self.client.start_session() as session:
+            while not self.stopped:
+                element, n = n * 10 + self.number, n + 1
+                try:
+                    session.with_transaction(lambda session: self.once(session, element))
+                    self.sure.add(element)
+                except AutoReconnect as error:
+                    self.problems.append(repr(error))
+                except OperationFailure as error:
+                    self.codes.add(error.code)
+                    if error.has_error_label("UnknownTransactionCommitResult"):
+                        self.unsure.add(element)
+                    elif error.code not in PASSING:
+                        self.problems.append(repr(error))
+
+    def once(self, session, element):
+        db = self.client.faults
+        source = element % 4
+        db.accounts.update_one({"_id": source}, {"$inc": {"sum": -1}}, session=session)
+        db.accounts.update_one({"_id": (source + 1) % 4}, {"$inc": {"sum": 1}}, session=session)
+        db.transfers.insert_one({"_id": element}, session=session)
+
+
+def transferred(node, transfers):
+    """The sum is what it was, and what was told is what is there."""
+    sure, unsure = set().union(*(t.sure for t in transfers)), set().union(*(t.unsure for t in transfers))
+    found = [d["_id"] for d in node.client.faults.transfers.find()]
+    equal("the sum of all accounts", sum(d["sum"] for d in node.client.faults.accounts.find()), 400)
+    equal("no acknowledged transaction is lost", sorted(sure - set(found)), [])
+    equal("none is there that was refused", sorted(set(found) - sure - unsure), [])
+    balance = {n: 100 for n in range(4)}
+    for element in found:
+        balance[element % 4] -= 1
+        balance[(element % 4 + 1) % 4] += 1
+    equal("each took effect once", {d["_id"]: d["sum"] for d in node.client.faults.accounts.find()}, balance)
+    print("faults: %d transactions, %d with unknown outcome, codes %s" % (
+        len(sure), len(unsure), sorted(set().union(*(t.codes for t in transfers)))), flush=True)
+
+
 def faults(cluster, node):
     """Writers while the placement driver is killed and while the store does not answer; a store that starts anew.
 
@@ -452,7 +500,10 @@ def faults(cluster, node):
     ends. So it is killed while nothing is written.
     """
     node.client.faults.c.create_index("u", unique=True, sparse=True)
-    writers = [Writer(node, number) for number in range(4)]
+    node.client.faults.accounts.insert_many({"_id": n, "sum": 100} for n in range(4))
+    node.client.faults.create_collection("transfers")
+    transfers = [Transfer(node, number) for number in range(2)]
+    writers = [Writer(node, number) for number in range(4)] + transfers
     for writer in writers:
         writer.start()
     for round_ in range(2):
@@ -473,7 +524,8 @@ def faults(cluster, node):
     for writer in writers:
         writer.join(120)
         check("a writer ends", not writer.is_alive() and not writer.problems, writer.problems[:3])
-    acknowledged(node, writers)
+    acknowledged(node, [w for w in writers if w not in transfers])
+    transferred(node, transfers)
     check("the log says that the cluster was away", node.log(8200410) and node.log(8200411), node.log(8200410))
     time.sleep(1)  # locks of the last commits are released after their answers
     cluster.kill("STORE")
@@ -481,7 +533,8 @@ def faults(cluster, node):
     begun = time.monotonic()
     check("the server goes on with a new store", wait_until(lambda: works(node), 60))
     print("store killed: the server goes on %.1f s after its start" % (time.monotonic() - begun), flush=True)
-    acknowledged(node, writers)
+    acknowledged(node, [w for w in writers if w not in transfers])
+    transferred(node, transfers)
 
 
 def acknowledged(node, writers):
