@@ -40,9 +40,6 @@ static VIEWS: &[(&str, Make)] = &[
     ("shards", |facts| Ok(vec![shard(facts.router, &facts.host)])),
 ];
 
-/// The commands that read a collection.
-const READS: &[&str] = &["aggregate", "count", "distinct", "explain", "find"];
-
 /// The collection that a request names, or that of the command that it explains.
 fn named<'a>(request: &Request<'a>) -> Option<&'a str> {
     match request.body.first()?.value() {
@@ -59,7 +56,7 @@ fn is_view(request: &Request<'_>) -> bool {
 
 /// Returns true if the request reads what only a router shows.
 pub(crate) fn are_read(server: &Server, request: &Request<'_>) -> bool {
-    server.router.is_some() && READS.contains(&request.command.name) && is_view(request)
+    server.router.is_some() && request.command.reads_config && is_view(request)
 }
 
 /// Refuses to write what is not stored.
@@ -68,11 +65,7 @@ pub(crate) fn are_read(server: &Server, request: &Request<'_>) -> bool {
 /// 166, as for a view.
 pub(crate) fn refuse_writes(server: &Server, request: &Request<'_>) -> Result<()> {
     let writes = request.command.write && request.command.on_collection;
-    if server.router.is_some()
-        && writes
-        && !READS.contains(&request.command.name)
-        && is_view(request)
-    {
+    if server.router.is_some() && writes && !request.command.reads_config && is_view(request) {
         bail!(
             Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
             "Namespace config.{} is a view, not a collection",
@@ -90,6 +83,13 @@ pub(crate) fn run(
     inner: fn(&mut Context<'_>, &Request<'_>, &mut DocWriter<'_>) -> Result<()>,
 ) -> Result<()> {
     let Some(router) = &cx.server.router else { return inner(cx, request, out) };
+    if request.body.get("pipeline").as_array().is_some_and(nagi_query::writes) {
+        bail!(
+            Code::ILLEGAL_OPERATION,
+            "config.{} is not stored: $out and $merge cannot read it",
+            named(request).unwrap_or_default()
+        );
+    }
     let facts = Facts { server: cx.server, router, host: cx.server.host_and_port() };
     for (name, make) in VIEWS {
         if mentions(request.body, name) {

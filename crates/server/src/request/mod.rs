@@ -80,6 +80,10 @@ pub(crate) struct Facts {
     pub(crate) ends_transaction: bool,
     /// A write that a transaction number alone makes safe to repeat.
     pub(crate) retryable: bool,
+    /// The argument that has the statements of a write, one each; empty: it is one statement.
+    pub(crate) statements_in: &'static str,
+    /// Reads also what only a router shows, in `config`.
+    pub(crate) reads_config: bool,
     /// The first field's value is a collection name (for log and currentOp).
     pub(crate) on_collection: bool,
     pub(crate) secret: Secret,
@@ -128,6 +132,8 @@ impl Facts {
         in_transaction: false,
         ends_transaction: false,
         retryable: false,
+        statements_in: "",
+        reads_config: false,
         on_collection: false,
         secret: Secret::No,
         encryption_in: "",

@@ -389,6 +389,8 @@ fn the_collections_of_config_describe_one_shard() {
     assert!(is_ok(&config(&mut client, "{explain: {find: 'shards'}}")));
     let version = batch(&config(&mut client, "{find: 'version'}"));
     assert!(matches!(version[0].get("clusterId"), Value::ObjectId(_)), "{version:?}");
+    let out = config(&mut client, "{aggregate: 'shards', cursor: {}, pipeline: [{$out: 'mine'}]}");
+    assert_eq!(code(&out), 20, "{out:?}");
     // A cursor goes on, and what was dropped is not shown any more.
     let opened = config(&mut client, "{find: 'collections', batchSize: 1}");
     let Value::Int64(id) = opened.get("cursor").as_doc().unwrap().get("id") else {
@@ -523,7 +525,8 @@ fn statements_at_two_routers_at_once_are_executed_once() {
         std::thread::spawn(move || {
             for number in 0..COUNT {
                 barrier.wait();
-                let update = "update: 'c', updates: [{q: {_id: 1}, u: {$inc: {v: 1}}}, {q: {_id: 1}, u: {$inc: {v: 1}}}]";
+                let increment = "{q: {_id: 1}, u: {$inc: {v: 1}}}";
+                let update = format!("update: 'c', updates: [{increment}, {increment}]");
                 let reply =
                     client.shell(&format!("{{{update}, {LSID}, txnNumber: NumberLong({number})}}"));
                 assert!(is_ok(&reply) && reply.get("writeErrors").is_missing(), "{reply:?}");

@@ -20,6 +20,7 @@ pub(in crate::commands) static EXPLAIN: Command = Command {
         name: "explain",
         help: "Explains how a command is run.",
         read_concern: true,
+        reads_config: true,
         secret: Secret::Carried("explain", secret_of),
         encryption_in: "explain",
         api_v1: true,

@@ -99,13 +99,10 @@ fn look(cx: &Context<'_>, scope: &mut Scope) -> Result<bool> {
 
 /// The number of statements in a retryable write.
 fn statement_count(request: &Request<'_>) -> usize {
-    let list = match request.command.name {
-        "insert" => "documents",
-        "update" => "updates",
-        "delete" => "deletes",
-        "bulkWrite" => "ops",
-        _ => return 1,
-    };
+    let list = request.command.statements_in;
+    if list.is_empty() {
+        return 1;
+    }
     let sequence = request.sequences.iter().find(|sequence| sequence.name == list);
     let in_body = || request.body.get(list).as_array().map_or(0, |list| list.count());
     sequence.map_or_else(in_body, |sequence| sequence.iter().count())
