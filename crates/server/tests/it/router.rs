@@ -9,6 +9,7 @@ use nagi_server::ServerBuilder;
 use nagi_store::{Store, StoreOptions};
 
 use crate::client::{Client, is_ok, router, router_config, router_on, router_over};
+use crate::login::log_in;
 
 const LSID: &str = "lsid: {id: UUID(\"00112233-4455-6677-8899-aabbccddeeff\")}";
 const OTHER: &str = "lsid: {id: UUID(\"00112233-4455-6677-8899-aabbccddee00\")}";
@@ -543,4 +544,44 @@ fn statements_at_two_routers_at_once_are_executed_once() {
     let workers = [work(one), work(other)];
     let mut clients = workers.map(|worker| worker.join().unwrap());
     assert_eq!(value(&mut clients[0], 1), format!("{}", 2 * COUNT));
+}
+
+#[test]
+fn the_roles_of_clusters_are_enough() {
+    let store = Store::open(Arc::new(Minimal::new()), StoreOptions::default()).unwrap();
+    let server = ServerBuilder::new(router_config(store, true)).unwrap().start().unwrap();
+    let mut root = Client::new(&server);
+    for (user, role) in [("root", "root"), ("admin", "clusterAdmin"), ("monitor", "clusterMonitor")]
+    {
+        let create = format!("{{createUser: '{user}', pwd: 'pwd', roles: ['{role}']}}");
+        assert!(is_ok(&admin(&mut root, &create)));
+        if user == "root" {
+            log_in(&mut root, "admin", "root", "pwd");
+        }
+    }
+    let refused = |user: &str| -> Vec<String> {
+        let mut client = Client::new(&server);
+        assert!(is_ok(&log_in(&mut client, "admin", user, "pwd")));
+        let listed = admin(&mut client, "{listCommands: 1}");
+        let rows = listed.get("commands").as_doc().unwrap();
+        let ordinary = Client::new(&crate::client::server())
+            .run("admin", json::parse("{listCommands: 1}").unwrap().as_doc());
+        let ordinary = ordinary.get("commands").as_doc().unwrap();
+        let names = rows.iter().map(|row| row.name());
+        let names: Vec<_> = names.filter(|name| ordinary.get(name).is_missing()).collect();
+        let refused = names.into_iter().filter(|name| {
+            let argument = if name.starts_with("enableSh") { "'test'" } else { "'test.c'" };
+            code(&admin(&mut client, &format!("{{{name}: {argument}, nonsense: 1}}"))) == 13
+        });
+        refused.map(str::to_owned).collect()
+    };
+    assert_eq!(refused("root"), Vec::<String>::new());
+    assert_eq!(refused("admin"), Vec::<String>::new());
+    let monitors = refused("monitor");
+    for name in ["listShards", "getShardMap", "balancerStatus"] {
+        assert!(!monitors.contains(&name.to_owned()), "{name}");
+    }
+    for name in ["addShard", "shardCollection", "balancerStop", "flushRouterConfig"] {
+        assert!(monitors.contains(&name.to_owned()), "{name}");
+    }
 }

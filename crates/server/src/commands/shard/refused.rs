@@ -48,7 +48,7 @@ pub(super) static ROWS: &[Command] = &[
     row("abortRewriteCollection", on!(ReshardCollection), NO_LAYOUT),
     row("abortUnshardCollection", on!(UnshardCollection), NO_LAYOUT),
     row("addShard", Access::Cluster(&[A::AddShard]), OF_STORES),
-    row("addShardToZone", Access::Cluster(&[A::EnableSharding]), BY_STORE),
+    row("addShardToZone", Access::By(may_set_zones), BY_STORE),
     row("analyzeShardKey", on!(AnalyzeShardKey), NO_LAYOUT),
     row("checkMetadataConsistency", Access::Cluster(&[A::CheckMetadataConsistency]), NO_METADATA),
     row("cleanupReshardCollection", on!(ReshardCollection), NO_LAYOUT),
@@ -75,7 +75,7 @@ pub(super) static ROWS: &[Command] = &[
     row("moveRange", on!(MoveChunk), BY_STORE),
     row("refineCollectionShardKey", on!(RefineCollectionShardKey), NO_LAYOUT),
     row("removeShard", Access::Cluster(&[A::RemoveShard]), OF_STORES),
-    row("removeShardFromZone", Access::Cluster(&[A::EnableSharding]), BY_STORE),
+    row("removeShardFromZone", Access::By(may_set_zones), BY_STORE),
     row("reshardCollection", on!(ReshardCollection), NO_LAYOUT),
     row("rewriteCollection", on!(ReshardCollection), NO_LAYOUT),
     row("setAllowMigrations", on!(MoveChunk), BY_STORE),
@@ -103,8 +103,14 @@ pub(super) static ROWS: &[Command] = &[
         Access::Cluster(&[A::TransitionToDedicatedConfigServer]),
         NO_METADATA,
     ),
-    row("updateZoneKeyRange", Access::Cluster(&[A::EnableSharding]), BY_STORE),
+    row("updateZoneKeyRange", Access::By(may_set_zones), BY_STORE),
 ];
+
+/// Zones are documents of config.shards and config.tags.
+fn may_set_zones(asking: &Asking<'_>, _: &Request<'_>) -> Result<bool> {
+    let may_update = |name: &str| asking.on_collection("config", name, A::Update);
+    Ok(asking.on_cluster(A::EnableSharding) || (may_update("shards") && may_update("tags")))
+}
 
 /// The answer of all of them.
 fn refuse(_: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
