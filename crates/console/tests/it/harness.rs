@@ -63,6 +63,7 @@ fn start_as(
         parsed_options: DocBuf::new(),
         port: 0,
         replica_set: set.map(|name| (name.to_owned(), "localhost:27017".to_owned())),
+        router: None,
         oplog: OplogLimits::default(),
         authorization,
         tls: None,

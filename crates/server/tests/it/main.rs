@@ -30,6 +30,7 @@ mod protocol;
 mod query_settings;
 mod query_stats;
 mod quiesce;
+mod router;
 mod secrets;
 mod sessions;
 mod slow_rows;

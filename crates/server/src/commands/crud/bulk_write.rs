@@ -35,6 +35,7 @@ pub(in crate::commands) static BULK_WRITE: Command = Command {
         latency: LatencyKind::Write,
         in_transaction: true,
         retryable: true,
+        statements_in: "ops",
         operators: &[("ops", Holds::Statements)],
         ..Facts::ROW
     },

@@ -29,6 +29,7 @@ pub(in crate::commands) static DELETE: Command = Command {
         latency: LatencyKind::Write,
         in_transaction: true,
         retryable: true,
+        statements_in: "deletes",
         operators: &[("deletes", Holds::Statements)],
         ..Facts::ROW
     },

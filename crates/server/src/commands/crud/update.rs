@@ -33,6 +33,7 @@ pub(in crate::commands) static UPDATE: Command = Command {
         latency: LatencyKind::Write,
         in_transaction: true,
         retryable: true,
+        statements_in: "updates",
         operators: &[("updates", Holds::Statements)],
         ..Facts::ROW
     },
