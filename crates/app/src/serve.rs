@@ -18,7 +18,7 @@ use nagi_bson::{DocBuf, doc, json};
 use nagi_budget::Budget;
 use nagi_console::Console;
 use nagi_error::Code;
-use nagi_host::{EngineKind, Watched, Watcher};
+use nagi_host::{EngineKind, EngineSettings, Watched, Watcher};
 use nagi_net::NetConfig;
 use nagi_otlp::Exporter;
 use nagi_proc::{Process, machine};
@@ -38,6 +38,9 @@ use crate::{
 
 /// The time that replies in progress have once the server stops.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// The most memory of what a router shows of its cluster: databases, sharded collections.
+const ROUTER_VIEWS_BYTES_MAX: u64 = 64 << 20;
 
 /// Runs `nagi serve ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
@@ -254,6 +257,7 @@ fn serve_store(
         server_config::of_options(options, args, store.clone(), limits.connections, port, log);
     config.tls = tls.map(|tls| tls as _);
     add_logins(&mut config, options)?;
+    config.router = router_views(options, store)?;
     let server = configured(config, options)?.start().map_err(|error| not_started(&error))?;
     warnings::at_start(options, limits.connections, log);
     exposure::warn(options, args, &server, log);
@@ -285,6 +289,23 @@ fn serve_store(
     drop((record, watcher));
     let stopped = stop(&server, listeners, (console, exporter), store);
     takeover.failure().and(stopped)
+}
+
+/// Over a cluster the server is a router: the store in memory for what it shows of the cluster.
+fn router_views(options: &Options, store: &Store) -> Result<Option<Arc<Store>>, Failure> {
+    if options.engine != EngineKind::Distributed {
+        return Ok(None);
+    }
+    let settings = EngineSettings::Memory { bytes_max: ROUTER_VIEWS_BYTES_MAX };
+    let engine = nagi_host::open(Path::new(""), &settings)
+        .map_err(|error| not_opened(error.to_string(), exit::FAILURE))?;
+    let options = StoreOptions {
+        record_cache_bytes: 0,
+        budget: store.budget().clone(),
+        ..StoreOptions::default()
+    };
+    let views = Store::open(engine, options);
+    views.map(Some).map_err(|error| not_opened(error.to_string(), exit::FAILURE))
 }
 
 fn bad_options(error: &dyn std::fmt::Display) -> Failure {

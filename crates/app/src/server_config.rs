@@ -31,6 +31,7 @@ pub(crate) fn of_options(
         parsed_options: parsed_options(options),
         port,
         replica_set: options.replica_set.clone().map(|name| (name, own_host(options, port))),
+        router: None,
         oplog: options.oplog,
         connection_count_max,
         memory_limit_bytes: nagi_proc::memory_bytes(),

@@ -102,7 +102,8 @@ pub fn read_another(bytes: usize, waits: bool) -> bool {
     count_read(bytes, waits)
 }
 
-/// Like [`read_large`], for a value that takes the place of one that was read before, while the engine keeps the others.
+/// Like [`read_large`], for a value that takes the place of one that was read before, while the engine keeps the
+/// others.
 #[must_use]
 pub fn read_instead(bytes: usize, waits: bool) -> bool {
     let counted = READ.get();
@@ -279,8 +280,8 @@ pub fn has(more: usize) -> bool {
 }
 
 /// Like [`fits`], but waits in the queue if there is no capacity. Returns false if there was none in time, if `go_on`
-/// returned false, or if all requests that hold memory wait and this one has held it for the shortest time. Without `go_on` the attached
-/// check is called ([`attach_interrupt`]); without one the wait is short.
+/// returned false, or if all requests that hold memory wait and this one has held it for the shortest time. Without
+/// `go_on` the attached check is called ([`attach_interrupt`]); without one the wait is short.
 #[cold]
 #[must_use]
 pub fn fits_in_time(more: usize, go_on: Option<&mut dyn FnMut() -> bool>) -> bool {

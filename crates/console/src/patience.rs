@@ -170,13 +170,17 @@ mod tests {
             let mut socket =
                 Patience::new(socket, Duration::from_millis(50)).shown_in(unread.clone());
             let bytes = vec![0; 64 << 20];
-            let watched = async {
-                while !unread.lasts(Duration::from_millis(5)) {
-                    tokio::task::yield_now().await;
+            let watched = std::thread::spawn({
+                let unread = unread.clone();
+                move || {
+                    while !unread.lasts(Duration::from_millis(5)) {
+                        std::thread::yield_now();
+                    }
                 }
-            };
-            let (wrote, ()) = tokio::join!(write_all(&mut socket, &bytes), watched);
-            assert_eq!(wrote.unwrap_err().kind(), ErrorKind::TimedOut);
+            });
+            let error = write_all(&mut socket, &bytes).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TimedOut);
+            watched.join().unwrap();
             assert!(!unread.lasts(Duration::ZERO));
             // One that reads is served.
             socket.time_max = Duration::from_secs(30);

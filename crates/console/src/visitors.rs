@@ -2,8 +2,8 @@
 //!
 //! A browser keeps connections for its next requests, and a client may send nothing, or a part of a request. Such a
 //! connection is closed when its place is needed, the oldest one of the address that has the most: so clients that are
-//! silent, however many, keep out no other, and those of one address do not push out those of another. Those that do not
-//! read their replies count as silent after some seconds.
+//! silent, however many, keep out no other, and those of one address do not push out those of another. Those that do
+//! not read their replies count as silent after some seconds.
 
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv6Addr};

@@ -236,6 +236,7 @@ fn build(
         parsed_options: options.shown(),
         port: PORT,
         replica_set: options.replica_set.clone().map(|name| (name, format!("localhost:{PORT}"))),
+        router: None,
         oplog: OplogLimits::default(),
         connection_count_max: i64::MAX,
         memory_limit_bytes: None,

@@ -40,6 +40,9 @@ impl Reason {
     }
 }
 
+/// What a store says of a commit whose locks are not there any more.
+const LOCK_GONE: &str = "lock not found";
+
 /// What the client's error means.
 pub(crate) fn kind(error: &tikv_client::Error) -> Kind {
     use tikv_client::Error as E;
@@ -71,6 +74,8 @@ pub(crate) fn kind(error: &tikv_client::Error) -> Kind {
         | E::NoCurrentRegions
         | E::EntryNotFoundInRegionCache => Kind::Passing(Reason::Region),
         E::ResolveLockError(_) => Kind::Passing(Reason::Lock),
+        // The client has made a text of it: another commit was first, and has rolled back what had waited for too long.
+        E::StringError(text) if text.contains(LOCK_GONE) => Kind::Passing(Reason::Lock),
         // An internal error of the client is mostly a placement driver without a leader.
         E::Grpc(_)
         | E::GrpcAPI(_)
@@ -141,6 +146,9 @@ mod tests {
         let internal = || E::InternalError { message: "no leader".into() };
         assert_eq!(kind(&internal()), Kind::Passing(Reason::Connection));
         assert_eq!(kind(&E::ResolveLockError(vec![])), Kind::Passing(Reason::Lock));
+        let gone = "Multiple key errors: [KeyError(KeyError { retryable: \"retryable: lock not found\" })]";
+        let gone = E::ExtractedErrors(vec![E::StringError(gone.into())]);
+        assert_eq!(kind(&gone), Kind::Passing(Reason::Lock));
         let both = E::ExtractedErrors(vec![internal(), E::Unimplemented]);
         assert_eq!(kind(&both), Kind::Other);
         assert!(Kind::Conflict > Kind::Passing(Reason::Timeout) && Kind::Conflict > Kind::Full);

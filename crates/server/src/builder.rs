@@ -15,7 +15,7 @@ use crate::audit::{AuditLog, AuditOptions};
 use crate::auth::Auth;
 use crate::auth::tokens::Tokens;
 use crate::cache_size::CacheSize;
-use crate::commands::COMMANDS;
+use crate::commands;
 use crate::core::scripting::ENGINES_MAX;
 use crate::core::server::Server;
 use crate::core::server_state::{Clients, Identity, Settings, Startup, Upkeep};
@@ -26,6 +26,7 @@ use crate::metrics::Metrics;
 use crate::query_stats::QueryStats;
 use crate::random::random_bytes;
 use crate::replica::{OplogLimits, ReplicaSet};
+use crate::router::Router;
 use crate::settings::params::Parameters;
 use crate::spans::Spans;
 use crate::token_trust::TokenTrust;
@@ -48,6 +49,9 @@ pub struct ServerConfig {
     pub port: u16,
     /// The name of the replica set that this server is a member of, and its `host:port` for a default configuration.
     pub replica_set: Option<(String, String)>,
+    /// To its clients the server is a router of a sharded cluster, because other processes may serve the same data. The
+    /// empty store in memory is where it shows what such a cluster has in `config`. Not together with a replica set.
+    pub router: Option<Arc<Store>>,
     pub oplog: OplogLimits,
     pub connection_count_max: i64,
     /// The memory that the process may use: of the machine, or the limit of the surrounding control groups.
@@ -98,6 +102,7 @@ impl ServerBuilder {
         let replica = config
             .replica_set
             .map(|names| ReplicaSet::open(config.store.clone(), names, config.oplog));
+        let router = config.router.map(|views| Router::open(&config.store, views));
         nagi_budget::meter::attach_interrupt(crate::op::may_wait);
         nagi_store::interrupt::attach(crate::op::may_wait);
         let server = Server {
@@ -114,11 +119,12 @@ impl ServerBuilder {
             settings: Settings::open(params, &config.store)?,
             upkeep: Upkeep::new(),
             replica: replica.transpose()?,
+            router: router.transpose()?,
             engines,
             tls: config.tls,
             audit: None,
             keys: None,
-            metrics: Metrics::new(COMMANDS.len()),
+            metrics: Metrics::new(commands::all().count()),
             query_stats: Arc::new(query_stats),
             spans: Spans::default(),
             top: Top::default(),

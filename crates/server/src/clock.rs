@@ -16,6 +16,11 @@ pub(crate) fn wall_seconds() -> u32 {
     u32::try_from(wall_ms() / 1000).unwrap_or(u32::MAX)
 }
 
+/// The wall clock as a cluster time.
+pub(crate) fn wall_stamp() -> u64 {
+    u64::from(wall_seconds()) << 32
+}
+
 /// The current time of the monotonic clock.
 pub(crate) fn now() -> Instant {
     Instant::now()

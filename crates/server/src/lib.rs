@@ -49,6 +49,7 @@ mod query_stats;
 mod random;
 mod replica;
 mod request;
+mod router;
 mod session;
 mod settings;
 mod signal;
@@ -67,13 +68,12 @@ pub use audit::{AuditDestination, AuditFormat, AuditOptions, check_audit_filter}
 pub use auth::LoginClient;
 pub use builder::{ServerBuilder, ServerConfig};
 pub use clock::wall_ms;
-pub use commands::COMPATIBLE_VERSION;
 pub use core::connection::{Connection, Peer};
 pub use core::server::Server;
 pub use directory::{
     Directory, DirectoryError, DirectoryServer, DirectorySetting, DirectoryStatus,
 };
-pub use limits::MESSAGE_BYTES_MAX;
+pub use limits::{COMPATIBLE_VERSION, MESSAGE_BYTES_MAX};
 pub use logging::{
     Log, LogDestination, LogRotate, SYSLOG_FACILITIES, Severity, Stamp, check_log_path,
     set_log_context,

@@ -41,6 +41,10 @@ pub(crate) const AUDIT_PARAM_BYTES_MAX: usize = 64 << 10;
 pub(crate) const APPLICATION_MESSAGE_BYTES_MAX: usize = 1024;
 /// How far a client's cluster time may be ahead of the wall clock (MongoDB's default, a year).
 pub(crate) const CLUSTER_TIME_DRIFT_SECONDS_MAX: i64 = 31_536_000;
+/// The MongoDB release that the server reports to drivers and tools.
+pub const COMPATIBLE_VERSION: &str = "8.0.4";
+/// How far ahead a time may be for which a router waits, because a clock is behind that of the store.
+pub(crate) const ORACLE_WAIT_SECONDS_MAX: u64 = 10;
 /// The maximum number of snapshots kept for reads outside transactions; beyond it the oldest is dropped.
 pub(crate) const SNAPSHOT_COUNT_MAX: usize = 100;
 /// The maximum number of open cursors; a further one is refused.

@@ -8,6 +8,8 @@
 //! user's session with its UUID, so that a retry is recognized after an upgrade too. An earlier version in turn reads
 //! the new keys, because it ignores the rest of a key.
 //!
+//! A server that shares the store with others adds a record with the session's newest number, behind all others.
+//!
 //! Invariant: a record is written in the same transaction as the write that it describes. Transaction numbers only
 //! grow, so the records of a session's newest number are its last ones.
 
@@ -76,6 +78,22 @@ impl WriteTxn<'_> {
         record::encode_plain(doc, &mut value);
         let (key, len) = key.bytes();
         self.txn().put(Space::Records, &key[..len], &value).map_err(engine)
+    }
+
+    /// Announces keys whose records are about to be read or written: where each read is a round trip, one reads all.
+    pub fn fetch_session_records(&mut self, keys: &[SessionKey]) -> Result<()> {
+        let keys: Vec<_> = keys.iter().map(SessionKey::bytes).collect();
+        let lent: Vec<&[u8]> = keys.iter().map(|(key, len)| &key[..*len]).collect();
+        self.txn().fetch(Space::Records, &lent).map_err(engine)
+    }
+
+    /// The document of a session record, as this transaction sees it. A commit that writes the same record meanwhile is
+    /// a conflict if this transaction writes it, too.
+    pub fn session_record(&mut self, key: &SessionKey) -> Result<Option<DocBuf>> {
+        let (key, len) = key.bytes();
+        let mut buf = Vec::new();
+        let found = self.txn().get(Space::Records, &key[..len], &mut buf).map_err(engine)?;
+        Ok(found.map(|value| record::plain(value).to_buf()))
     }
 
     /// Deletes a session record in this transaction.

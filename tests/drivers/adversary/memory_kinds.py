@@ -97,6 +97,13 @@ def large_bulk(db):
     db.large.bulk_write([InsertOne({"b": large_value()}), ReplaceOne({"_id": key}, {"b": large_value()}), UpdateOne({"_id": key}, {"$inc": {"n": 1}})])
 
 
+def large_out(db):
+    """Drops what it has made, so that the ranges of dropped documents are searched, too."""
+    target = "out%d" % random.getrandbits(40)
+    db.large.aggregate([{"$limit": 3}, {"$out": target}], maxTimeMS=2 * TIME)
+    db.drop_collection(target)
+
+
 def large_packed(db):
     host, port = db.client.address
     with MongoClient(host, port, compressors="zlib", directConnection=True, socketTimeoutMS=180_000) as client:
@@ -107,6 +114,7 @@ def large_packed(db):
 LARGE = [
     ("large: find by key", large_find({"_id": {"$lt": 5}})),
     ("large: scan", large_find({"n": {"$ne": -1}})),
+    ("large: reverse scan", large_find({"n": {"$ne": -1}}, sort=[("_id", -1)], limit=6)),
     ("large: limit", large_find({"_id": {"$gte": 0}}, limit=8)),
     ("large: aggregate", lambda db: sum(1 for _ in db.large.aggregate([{"$set": {"x": 1}}], maxTimeMS=2 * TIME))),
     ("large: oplog", large_log),
@@ -123,6 +131,7 @@ LARGE_WRITES = [
     ("large: update", large_update),
     ("large: replacement", large_replace),
     ("large: bulkWrite", large_bulk),
+    ("large: out", large_out),
 ]
 
 

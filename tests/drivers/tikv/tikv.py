@@ -1,9 +1,9 @@
 """The server over TiKV: tikv.py NAGI FOLDER PORT. Prints each failure and a count.
 
 A placement driver and a store (tests/tikv), and one or two servers over them. Tested: what a driver sees of a server
-without an oplog, the suites of pymongo that need no restart, options, refused starts, kills and orderly restarts of the
-server, a second server, a takeover, and writers while the store and the placement driver are killed. FULL=1 in the
-environment adds what waits for time-outs of 20 seconds.
+that is a router, transactions and retryable writes, the suites of pymongo that need no restart, options, refused starts,
+kills and orderly restarts of the server, a second server, a takeover, and writers while the store and the placement
+driver are killed. FULL=1 in the environment adds what waits for time-outs of 20 seconds.
 """
 import json
 import os
@@ -16,8 +16,9 @@ import time
 import uuid
 
 import pymongo
-from bson import Binary, Int64, ObjectId
+from bson import Binary, Int64, ObjectId, Timestamp
 from pymongo.errors import AutoReconnect, DuplicateKeyError, OperationFailure, PyMongoError
+from pymongo.read_concern import ReadConcern
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "common"))
@@ -32,6 +33,8 @@ CLUSTER = 5  # the exit status for a cluster that does not answer, or that belon
 FULL = os.environ.get("FULL") == "1"
 # Of kills of the placement driver and the store.
 ROUNDS = 4 if FULL else 1
+RAW = []  # sessions that stay open
+TESTS = ("--setParameter", "enableTestCommands=1")
 # What a request may be told while a part of the cluster is away: not reachable, and an unknown outcome.
 PASSING = {6, 11602}
 # Of crud.py: without 5,000 updates by _id in one message, which are 20,000 round trips, more than its time-out allows.
@@ -86,8 +89,8 @@ class Node:
         return status, errors[-1]["error"] if errors else ""
 
 
-def valid(database):
-    report = database.command("validate", "c", full=True)
+def valid(database, name="c"):
+    report = database.command("validate", name, full=True)
     check("valid", report["valid"], report)
 
 
@@ -120,18 +123,15 @@ def seen(node):
     check("no cache of WiredTiger", "wiredTiger" not in status)
     equal("engines of buildInfo", admin.command("buildInfo")["storageEngines"], ["tikv"])
     hello = admin.command("hello")
-    check("a standalone", hello["isWritablePrimary"] and "setName" not in hello and "msg" not in hello, hello)
+    check("a router", hello["isWritablePrimary"] and "setName" not in hello and hello["msg"] == "isdbgrid", hello)
+    check("with times", "$clusterTime" in hello and "operationTime" in hello, hello)
+    equal("to pymongo", client.topology_description.topology_type_name, "Sharded")
+    equal("process", status["process"], "mongos")
     equal("its options", admin.command("getCmdLineOpts")["parsed"]["storage"]["engine"], "tikv")
-    fails("replSetGetStatus", 76, lambda: admin.command("replSetGetStatus"))
-    fails("replSetInitiate", 76, lambda: admin.command("replSetInitiate", {}))
+    error = fails("replSetGetStatus", 59, lambda: admin.command("replSetGetStatus"))
+    equal("its text", error.details["errmsg"], "replSetGetStatus is not supported through mongos")
+    fails("replSetInitiate", 59, lambda: admin.command("replSetInitiate", {}))
     fails("a change stream", 40573, lambda: client.seen.c.watch())
-    with client.start_session() as session:
-        def transaction():
-            with session.start_transaction():
-                client.seen.c.insert_one({}, session=session)
-        fails("a transaction of a client", 20, transaction)
-    fails("a retryable write", 20, lambda: client.seen.command(
-        {"insert": "c", "documents": [{}], "lsid": {"id": Binary.from_uuid(uuid.uuid4())}, "txnNumber": Int64(1)}))
     status, said = run("backup", "--uri", "mongodb://127.0.0.1:%d" % node.port, "--out", os.path.join(FOLDER, "backup"))
     check("nagi backup", status != 0 and "the data are in TiKV, which has backups of its own" in said, (status, said))
     status, said = run("doctor", "--dbpath", node.folder)
@@ -143,6 +143,149 @@ def seen(node):
         database = client.seen if next(iter(command)) in ("collStats", "dbStats", "compact") else admin
         equal("command %s" % command, database.command(command)["ok"], 1)
     client.drop_database("seen")
+
+
+def transactions(node):
+    """Transactions of clients: with_transaction of many at once, conflicts, limits, recovery tokens, snapshots."""
+    client = node.client
+    db = client.bank
+    db.accounts.insert_many({"_id": n, "sum": 100} for n in range(5))
+    db.create_collection("transfers")
+
+    def transfer(number):
+        def once(session, n):
+            source, target = (number + n) % 5, (number + 2 * n + 1) % 5
+            db.accounts.update_one({"_id": source}, {"$inc": {"sum": -1}}, session=session)
+            db.accounts.update_one({"_id": target}, {"$inc": {"sum": 1}}, session=session)
+            db.transfers.insert_one({"_id": "%d/%d" % (number, n)}, session=session)
+        with client.start_session() as session:
+            for n in range(10):
+                session.with_transaction(lambda session, n=n: once(session, n))
+        return 0
+
+    workers = [Running(lambda number=number: transfer(number)) for number in range(4)]
+    equal("transfers", [worker.code() for worker in workers], [0] * 4)
+    equal("the sum", sum(d["sum"] for d in db.accounts.find()), 500)
+    equal("each was made once", db.transfers.count_documents({}), 40)
+    with client.start_session() as one, client.start_session() as other:
+        one.start_transaction()
+        equal("a read", db.accounts.find_one({"_id": 0}, session=one)["_id"], 0)
+        db.accounts.update_one({"_id": 0}, {"$inc": {"sum": 1}}, session=one)
+        equal("the token of a write", one._transaction.recovery_token, {"recoveryShardId": "store"})
+        other.start_transaction()
+        db.accounts.update_one({"_id": 0}, {"$inc": {"sum": 1}}, session=other)
+        other.commit_transaction()
+        error = fails("a conflict at the commit", 112, one.commit_transaction)
+        check("may be repeated", error.has_error_label("TransientTransactionError"), error.details)
+        error = fails("and then", 251, lambda: client.admin.command(
+            {"commitTransaction": 1, "txnNumber": Int64(one._server_session.transaction_id), "autocommit": False},
+            session=one))
+    with client.start_session() as session:
+        session.start_transaction()
+        pad = {"pad": "x" * 15_000_000}
+        error = fails("more than a transaction may write", 388, lambda: [
+            db.large.insert_one(dict(pad), session=session) for _ in range(5)])
+        check("is not repeated", not error.has_error_label("TransientTransactionError"), error.details)
+        session.abort_transaction()
+        equal("nothing of it is there", db.large.count_documents({}), 0)
+    with client.start_session(snapshot=True) as session:
+        before = db.accounts.find_one({"_id": 1}, session=session)["sum"]
+        db.accounts.update_one({"_id": 1}, {"$inc": {"sum": 7}})
+        equal("a snapshot", db.accounts.find_one({"_id": 1}, session=session)["sum"], before)
+    fails("a snapshot that is too old", 239, lambda: db.command(
+        "find", "accounts", readConcern={"level": "snapshot", "atClusterTime": Timestamp(int(time.time()) - 3600, 1)}))
+    for level in ("local", "available", "majority", "linearizable"):
+        equal("read concern " + level, db.accounts.with_options(read_concern=ReadConcern(level)).count_documents({}), 5)
+    with client.start_session(causal_consistency=True) as session:
+        db.accounts.insert_one({"_id": "causal"}, session=session)
+        check("a causal read", db.accounts.find_one("causal", session=session))
+    valid(client.bank, "accounts")
+
+
+def retried(node):
+    """Retryable writes: replies are lost, connections break before and after the commit, and the server is killed."""
+    db, admin = node.client.retried, node.client.admin
+    db.c.insert_one({"_id": 1, "n": 0})
+
+    def point(name, **data):
+        admin.command({"configureFailPoint": name, "mode": {"times": 1}, "data": data})
+
+    def writes():
+        return (lambda: db.c.update_one({"_id": 1}, {"$inc": {"n": 1}}),
+                lambda: db.c.find_one_and_update({"_id": 1}, {"$inc": {"n": 1}}),
+                lambda: db.c.bulk_write([pymongo.UpdateOne({"_id": 1}, {"$inc": {"n": 1}}), pymongo.InsertOne({})]))
+    for write in writes():
+        point("onPrimaryTransactionalWrite", closeConnection=True, failBeforeCommitExceptionCode=1)
+        write()
+    equal("broken before the commit", db.c.find_one(1)["n"], 3)
+    for command, write in zip(("update", "findAndModify", "update"), writes()):
+        point("failCommand", failCommands=[command], writeConcernError={
+            "code": 6, "errmsg": "", "errorLabels": ["RetryableWriteError"]})
+        write()
+    equal("the reply of the commit is lost", db.c.find_one(1)["n"], 6)
+    equal("inserts", db.c.count_documents({}), 3)
+    with node.client.start_session() as session:
+        session.start_transaction()
+        db.c.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=session)
+        point("failCommand", failCommands=["commitTransaction"], writeConcernError={
+            "code": 6, "errmsg": "", "errorLabels": ["RetryableWriteError"]})
+        session.commit_transaction()
+    equal("a commit whose reply is lost", db.c.find_one(1)["n"], 7)
+
+
+def after_kill(node, address):
+    """What a session has done is known to the server that comes after one that was killed."""
+    client = node.client
+    write = {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}}], "lsid": {"id": uuid4()},
+             "txnNumber": Int64(1)}
+    txn = {"lsid": {"id": uuid4()}, "txnNumber": Int64(1), "autocommit": False}
+    lost = {"lsid": {"id": uuid4()}, "txnNumber": Int64(1), "autocommit": False}
+    commit = {"commitTransaction": 1, "recoveryToken": {"recoveryShardId": "store"}}
+    raw(client.retried, write)
+    for of in (txn, lost):
+        raw(client.retried, {"insert": "d", "documents": [{}], "startTransaction": True, **of})
+    raw(client.admin, {**commit, **txn})
+    node.stop(signal.SIGKILL)
+    node = Node("tikv", address, 0, *TESTS)
+    node.ready()
+    client = node.client
+    equal("a write that is repeated", raw(client.retried, write).get("retriedStmtIds"), [0])
+    equal("is not executed again", client.retried.c.find_one(1)["n"], 8)
+    equal("a commit that is repeated", raw(client.admin, {**commit, **txn})["ok"], 1)
+    for _ in range(2):
+        error = fails("a transaction that was open", 251, lambda: raw(client.admin, {**commit, **lost}))
+        check("is begun again", error.has_error_label("TransientTransactionError"), error.details)
+    equal("it has left nothing", client.retried.d.count_documents({}), 1)
+    return node
+
+
+def raw(database, command):
+    """Runs a command in a session that the driver does not know, and that it does not end."""
+    client = pymongo.MongoClient("127.0.0.1", database.client.address[1], retryWrites=False)
+    RAW.append(client)
+    session = client.start_session()
+    check("a session", session.session_id)
+    session._server_session.session_id = command["lsid"]
+    RAW.append(session)
+    fields = {name: value for name, value in command.items() if name != "lsid"}
+    return client[database.name].command(fields, session=session)
+
+
+def uuid4():
+    return Binary.from_uuid(uuid.uuid4())
+
+
+def shell(node):
+    """What mongosh shows of a sharded cluster."""
+    home = os.path.join(FOLDER, "mongosh")
+    os.makedirs(home, exist_ok=True)
+    command = [*os.environ["MONGOSH"].split(), "--norc", "mongodb://127.0.0.1:%d/test" % node.port]
+    done = subprocess.run([*command, "--quiet", "--file", os.path.join(HERE, "sharding.js")], capture_output=True, text=True,
+                          timeout=120, env={**os.environ, "HOME": home})
+    check("mongosh", done.returncode == 0 and "mongosh: a router" in done.stdout, (done.stdout + done.stderr)[-3000:])
+    done = subprocess.run(command, input="exit\n", capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "HOME": home})
+    check("its prompt", "mongos" in done.stdout, done.stdout[-500:])
 
 
 def suites(node):
@@ -288,7 +431,7 @@ def restarts(name, address):
     valid(node.client.restarts)
     c.insert_one({"_id": 500, "n": -500})
     equal("status of an orderly stop", node.stop(), 0)
-    node = Node(name, address)
+    node = Node(name, address, 0, *TESTS)
     after_stop = node.ready()
     check("a start after an orderly stop waits for nothing", after_stop < 6, after_stop)
     equal("the write before it", node.client.restarts.c.find_one({"n": -500}), {"_id": 500, "n": -500})
@@ -352,10 +495,61 @@ class Writer(threading.Thread):
                     self.problems.append(repr(error))
 
 
+class Transfer(Writer):
+    """Moves money between accounts, in transactions that also note it, and notes what it was told."""
+
+    def __init__(self, node, number):
+        super().__init__(node, number)
+        self.client = node.client
+
+    def run(self):
+        n = 0
+        with self.client.start_session() as session:
+            while not self.stopped:
+                element, n = n * 10 + self.number, n + 1
+                try:
+                    session.with_transaction(lambda session: self.once(session, element))
+                    self.sure.add(element)
+                except AutoReconnect as error:
+                    self.problems.append(repr(error))
+                except OperationFailure as error:
+                    self.codes.add(error.code)
+                    if error.has_error_label("UnknownTransactionCommitResult"):
+                        self.unsure.add(element)
+                    elif error.code not in PASSING:
+                        self.problems.append(repr(error))
+
+    def once(self, session, element):
+        db = self.client.faults
+        source = element % 4
+        db.accounts.update_one({"_id": source}, {"$inc": {"sum": -1}}, session=session)
+        db.accounts.update_one({"_id": (source + 1) % 4}, {"$inc": {"sum": 1}}, session=session)
+        db.transfers.insert_one({"_id": element}, session=session)
+
+
+def transferred(node, transfers):
+    """The sum is what it was, and what was told is what is there."""
+    sure, unsure = set().union(*(t.sure for t in transfers)), set().union(*(t.unsure for t in transfers))
+    found = [d["_id"] for d in node.client.faults.transfers.find()]
+    equal("the sum of all accounts", sum(d["sum"] for d in node.client.faults.accounts.find()), 400)
+    equal("no acknowledged transaction is lost", sorted(sure - set(found)), [])
+    equal("none is there that was refused", sorted(set(found) - sure - unsure), [])
+    balance = {n: 100 for n in range(4)}
+    for element in found:
+        balance[element % 4] -= 1
+        balance[(element % 4 + 1) % 4] += 1
+    equal("each took effect once", {d["_id"]: d["sum"] for d in node.client.faults.accounts.find()}, balance)
+    print("faults: %d transactions, %d with unknown outcome, codes %s" % (
+        len(sure), len(unsure), sorted(set().union(*(t.codes for t in transfers)))), flush=True)
+
+
 def faults(cluster, node):
     """Writers while the placement driver is killed, while the store does not answer, and while the store is killed."""
     node.client.faults.c.create_index("u", unique=True, sparse=True)
-    writers = [Writer(node, number) for number in range(4)]
+    node.client.faults.accounts.insert_many({"_id": n, "sum": 100} for n in range(4))
+    node.client.faults.create_collection("transfers")
+    transfers = [Transfer(node, number) for number in range(2)]
+    writers = [Writer(node, number) for number in range(4)] + transfers
     for writer in writers:
         writer.start()
     for round_ in range(ROUNDS):
@@ -376,11 +570,13 @@ def faults(cluster, node):
     for writer in writers:
         writer.join(120)
         check("a writer ends", not writer.is_alive() and not writer.problems, writer.problems[:3])
-    acknowledged(node, writers)
+    acknowledged(node, [w for w in writers if w not in transfers])
+    transferred(node, transfers)
     cluster.kill("STORE")
     cluster.restart("STORE")
     check("the server goes on with a new store", wait_until(lambda: works(node), 60))
-    acknowledged(node, writers)
+    acknowledged(node, [w for w in writers if w not in transfers])
+    transferred(node, transfers)
 
 
 def missed(node, times):
@@ -572,10 +768,11 @@ def main():
         address = "tikv://%s/suite" % cluster.start()["NAGI_TIKV_PD"]
         section(options, address)
         node = restarts("tikv", address)
-        for part in (seen, suites, indexes, trips, long_keys, contended):
+        for part in (seen, transactions, retried, shell, suites, indexes, trips, long_keys, contended):
             begun = time.monotonic()
             section(part, node)
             print("%s: %.1f s" % (part.__name__, time.monotonic() - begun), flush=True)
+        node = after_kill(node, address)
         section(second, node, address)
         node = takeover(node, address)
         section(limits, cluster, node)

@@ -75,7 +75,7 @@ pub(crate) struct Db {
     /// Held while a column family is created.
     making: Mutex<()>,
     /// See `set_warm_later`.
-    flushed_only: AtomicBool,
+    pub(super) flushed_only: AtomicBool,
     pub(crate) data: Data,
     pub(super) last_census: LastCensus,
     reads: *mut ffi::rocksdb_readoptions_t,
@@ -398,31 +398,6 @@ impl Db {
     pub(crate) fn sync_log(&self) -> Result<()> {
         // SAFETY: the database is open.
         checked(|error| unsafe { ffi::rocksdb_flush_wal(self.raw, 1, error) })
-    }
-
-    /// The same for spaces that are created later.
-    pub(crate) fn set_warm_later(&self, warm: Warm) {
-        self.flushed_only.store(warm == Warm::Flushed, Release);
-    }
-
-    /// Sets the new blocks that are put into the cache when they are written.
-    pub(crate) fn set_warm(&self, space: Space, warm: Warm) -> Result<()> {
-        let value = match warm {
-            Warm::All => c"{prepopulate_block_cache=kFlushAndCompaction;}",
-            Warm::Flushed => c"{prepopulate_block_cache=kFlushOnly;}",
-            Warm::None => c"{prepopulate_block_cache=kDisable;}",
-        };
-        // SAFETY: one name and one value, both copied.
-        checked(|error| unsafe {
-            ffi::rocksdb_set_options_cf(
-                self.raw,
-                self.family(space),
-                1,
-                &c"block_based_table_factory".as_ptr(),
-                &value.as_ptr(),
-                error,
-            );
-        })
     }
 
     /// Flushes all memtables and waits until that is done.

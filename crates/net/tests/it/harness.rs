@@ -41,6 +41,7 @@ pub(crate) fn start_within(
         parsed_options: DocBuf::new(),
         port: 0,
         replica_set: None,
+        router: None,
         oplog: OplogLimits::default(),
         authorization: false,
         tls: None,

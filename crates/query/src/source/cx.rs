@@ -295,8 +295,8 @@ impl<'c> Env<'c> {
     }
 
     /// Requests memory for the copies made by a change of a document of this length: the document read, the result,
-    /// the record, what is staged, and the batch of the commit. A change that had to wait for more of them when it holds
-    /// the first ones could wait for another one in the same state, and one of both would fail.
+    /// the record, what is staged, and the batch of the commit. A change that had to wait for more of them when it
+    /// holds the first ones could wait for another one in the same state, and one of both would fail.
     pub(crate) fn changing(&self, len: usize) -> Result<()> {
         match len > LARGE_BYTES {
             true => self.check_memory(CHANGE_COPIES * len),

@@ -6,6 +6,8 @@
 //! commands share (API version, access, session, concerns, deadline), and calls `run`. `listCommands`,
 //! `explain` and `applyOps` look up rows as well.
 //!
+//! Commands that only a router has are in a table of their own ([`shard::ROUTER_COMMANDS`]).
+//!
 //! To add a command, write its file with a `static NAME: Command`, name it in [`COMMANDS`], and add golden
 //! cases; the tests below refuse a row without them.
 //!
@@ -24,6 +26,7 @@ mod index;
 mod legacy;
 mod replicate;
 mod session;
+mod shard;
 mod users;
 
 use std::collections::HashMap;
@@ -34,7 +37,6 @@ use foldhash::fast::RandomState;
 use crate::core::command::Command;
 use crate::request::Facts;
 pub(crate) use crud::{may_kill, opens_change_stream};
-pub use diagnose::COMPATIBLE_VERSION;
 pub(crate) use diagnose::{record_diagnostic_data, write_build_info};
 
 /// All commands, sorted by name.
@@ -180,31 +182,36 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &diagnose::WHATSMYURI,
 ];
 
-type Names = HashMap<&'static str, usize, RandomState>;
+type Names = HashMap<&'static str, (usize, &'static Command), RandomState>;
 
-/// The position in [`COMMANDS`] of each name and alias. The map is built at the first call.
+/// All commands, with those that only a router has.
+pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
+    COMMANDS.iter().chain(shard::ROUTER_COMMANDS.iter()).copied()
+}
+
+/// The position in [`all`] and the row of each name and alias. The map is built at the first call.
 fn names() -> &'static Names {
     static NAMES: OnceLock<Names> = OnceLock::new();
     NAMES.get_or_init(|| {
         let mut names = Names::default();
-        for (index, command) in COMMANDS.iter().enumerate() {
-            names.insert(command.name, index);
+        for (index, command) in all().enumerate() {
+            names.insert(command.name, (index, command));
             for alias in command.aliases {
-                names.insert(alias, index);
+                names.insert(alias, (index, command));
             }
         }
         names
     })
 }
 
-/// The row of a command, by name or alias. One hash lookup.
+/// The row of a command, by name or alias. One hash lookup. Not every server has it ([`Facts::is_of`]).
 pub(crate) fn find(name: &str) -> Option<&'static Command> {
-    names().get(name).map(|index| COMMANDS[*index])
+    names().get(name).map(|(_, command)| *command)
 }
 
-/// The position of a row in [`COMMANDS`].
+/// The position of a row in [`all`].
 pub(crate) fn index_of(command: &Facts) -> Option<usize> {
-    names().get(command.name).copied()
+    names().get(command.name).map(|(index, _)| *index)
 }
 
 #[cfg(test)]
@@ -219,18 +226,27 @@ mod tests {
     }
 
     #[test]
+    fn commands_of_routers_are_in_the_golden_cases() {
+        let cases = nagi_testkit::golden::dir("commands").join("sharding.txt");
+        let cases = std::fs::read_to_string(cases).unwrap();
+        for row in shard::ROUTER_COMMANDS.iter() {
+            assert!(cases.contains(&format!("{{{}:", row.name)), "{}", row.name);
+        }
+    }
+
+    #[test]
     fn rows_are_sorted_and_complete() {
         let key = |c: &&Command| c.name.to_lowercase();
         for pair in COMMANDS.windows(2) {
             assert!(key(&pair[0]) < key(&pair[1]), "{} {}", pair[0].name, pair[1].name);
         }
-        for command in COMMANDS {
+        for command in all() {
             assert!(!command.help.is_empty(), "{}", command.name);
             let says = command.before_login || !matches!(command.access, Access::Undeclared);
             assert!(says, "the row of {} does not say what it needs: access", command.name);
-            assert!(std::ptr::eq(find(command.name).unwrap(), *command));
+            assert!(std::ptr::eq(find(command.name).unwrap(), command));
             for alias in command.aliases {
-                assert!(std::ptr::eq(find(alias).unwrap(), *command));
+                assert!(std::ptr::eq(find(alias).unwrap(), command));
             }
         }
     }

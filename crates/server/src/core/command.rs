@@ -25,6 +25,7 @@ use crate::metrics::OpKind;
 use crate::metrics::locks::{LockMode, LockUse};
 use crate::metrics::write_concerns::Tried;
 use crate::query_stats::Observed;
+use crate::replica::ClusterClock;
 use crate::request::concern::WriteConcern;
 
 use crate::core::server::Server;
@@ -464,7 +465,7 @@ impl<'c> Context<'c> {
     fn system(&self) -> System {
         let login = self.connection.login.as_ref();
         System {
-            cluster_time: self.server.replica.as_ref().map(|set| set.clock.cluster()),
+            cluster_time: self.server.cluster_clock().map(ClusterClock::cluster),
             user_roles: login.map(|login| login.user.role_list.clone()),
             clock: Some(clock::wall_ms),
             ids: Some(self.server.identity.oids.clone()),
@@ -576,5 +577,5 @@ pub(crate) mod prelude {
     pub(crate) use crate::metrics::operators::Holds;
     pub(crate) use crate::metrics::{LatencyKind, OpKind};
     pub(crate) use crate::printable::Secret;
-    pub(crate) use crate::request::{Facts, Request};
+    pub(crate) use crate::request::{Facts, Request, Servers};
 }

@@ -5,6 +5,7 @@ pub(crate) mod access;
 pub(crate) mod audited;
 pub(crate) mod batch;
 pub(crate) mod command;
+pub(crate) mod config_views;
 pub(crate) mod connection;
 pub(crate) mod cursors;
 pub(crate) mod login;

@@ -28,9 +28,10 @@ use crate::message_memory::{MemoryCharge, MessageCost, admit_message};
 use crate::metrics::Metrics;
 use crate::op::{ClientMetadata, Op};
 use crate::query_stats::{Query, QueryStats};
-use crate::replica::ReplicaSet;
+use crate::replica::{ClusterClock, ReplicaSet};
 use crate::request::Request;
 use crate::request::concern::WriteConcern;
+use crate::router::Router;
 use crate::settings::params::{self};
 use crate::spans::{Span, SpanCounts, Spans};
 use crate::top::Top;
@@ -48,8 +49,10 @@ pub struct Server {
     pub(crate) auth: Auth,
     /// The audit log; `None` if it is switched off.
     pub(crate) audit: Option<AuditLog>,
-    /// `None` on a standalone.
+    /// `None` unless it is a member of a replica set.
     pub(crate) replica: Option<ReplicaSet>,
+    /// `None` unless it is a router.
+    pub(crate) router: Option<Router>,
     /// Runs JavaScript; `None` if it is switched off.
     pub(crate) engines: Option<Arc<Engines>>,
     /// The keys of the data directory; `None` if its files are not encrypted.
@@ -282,11 +285,24 @@ impl Server {
         self.clients.ops.stopping.load(Ordering::Relaxed)
     }
 
+    /// Returns false on a standalone: the server has neither transactions of clients nor cluster times.
+    pub(crate) fn is_replicated(&self) -> bool {
+        self.replica.is_some() || self.router.is_some()
+    }
+
+    /// The clock of cluster times; `None` on a standalone.
+    pub(crate) fn cluster_clock(&self) -> Option<&ClusterClock> {
+        match &self.router {
+            Some(router) => Some(&router.clock),
+            None => self.replica.as_ref().map(|set| &set.clock),
+        }
+    }
+
     /// The write concern of requests that specify none.
     pub(crate) fn default_write_concern(&self) -> WriteConcern<'static> {
-        match self.replica {
-            Some(_) => self.settings.rw_defaults.write_concern().unwrap_or(WriteConcern::MAJORITY),
-            None => WriteConcern::DEFAULT,
+        match self.is_replicated() {
+            true => self.settings.rw_defaults.write_concern().unwrap_or(WriteConcern::MAJORITY),
+            false => WriteConcern::DEFAULT,
         }
     }
 

@@ -24,10 +24,10 @@ use nagi_error::{Code, Result, bail};
 use nagi_store::{End, Lifetime, Transaction};
 use parking_lot::Mutex;
 
-use crate::clock;
+use crate::clock::now;
 use crate::core::command::Context;
 use crate::limits::SNAPSHOT_COUNT_MAX;
-use crate::replica::ReplicaSet;
+use crate::replica::ClusterClock;
 use crate::request::Request;
 
 /// The kept snapshots, by cluster time.
@@ -46,14 +46,14 @@ impl Snapshots {
     fn state(
         &self,
         cx: &Context<'_>,
-        replica: &ReplicaSet,
+        clock: &ClusterClock,
         time: Option<u64>,
     ) -> Result<(u64, Arc<Transaction>)> {
         if let Some(time) = time {
             if let Some(kept) = self.kept.lock().get(&time) {
                 return Ok((time, Arc::clone(&kept.state)));
             }
-            if time > replica.clock.cluster() {
+            if time > clock.cluster() {
                 bail!(
                     Code::SNAPSHOT_UNAVAILABLE,
                     "Unable to read from a snapshot of a time to come"
@@ -61,7 +61,7 @@ impl Snapshots {
             }
             // The current snapshot is that of `time` if no commit has happened since; possibly only a client has seen
             // that time.
-            replica.clock.advance_to(time)?;
+            clock.advance_to(time)?;
             let state = Transaction::begin(&cx.server.store, Lifetime::Long)?;
             if state.read_stamp().0 == time {
                 return Ok((time, self.keep(time, state)));
@@ -85,11 +85,11 @@ impl Snapshots {
         if let Some(equal) = kept.get_mut(&time)
             && equal.state.ended().is_none()
         {
-            equal.since = clock::now();
+            equal.since = now();
             return Arc::clone(&equal.state);
         }
         let state = Arc::new(state);
-        kept.insert(time, Kept { state: Arc::clone(&state), since: clock::now() });
+        kept.insert(time, Kept { state: Arc::clone(&state), since: now() });
         if kept.len() > SNAPSHOT_COUNT_MAX
             && let Some((_, oldest)) = kept.pop_first()
         {
@@ -101,7 +101,7 @@ impl Snapshots {
     /// Drops the snapshots that are older than `window` and those that were invalidated. Cursors that read them end
     /// with 239.
     pub(crate) fn expire(&self, window: Duration) {
-        let Some(before) = clock::now().checked_sub(window) else { return };
+        let Some(before) = now().checked_sub(window) else { return };
         self.kept.lock().retain(|_, kept| {
             if kept.since < before {
                 kept.state.end(End::Expired);
@@ -120,7 +120,7 @@ impl Snapshots {
 pub(crate) fn run(
     cx: &mut Context<'_>,
     request: &Request<'_>,
-    replica: &ReplicaSet,
+    clock: &ClusterClock,
     out: &mut DocWriter<'_>,
     inner: fn(&mut Context<'_>, &Request<'_>, &mut DocWriter<'_>) -> Result<()>,
 ) -> Result<()> {
@@ -132,7 +132,7 @@ pub(crate) fn run(
         );
     }
     let wanted = request.generic.read_concern.at_cluster_time;
-    let (time, state) = cx.server.clients.snapshots.state(cx, replica, wanted)?;
+    let (time, state) = cx.server.clients.snapshots.state(cx, clock, wanted)?;
     cx.bound = Some(Arc::clone(state.store()));
     cx.at_cluster_time = Some(time);
     let result = inner(cx, request, out);

@@ -22,7 +22,7 @@ mod reach;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 
-use nagi_bson::{Binary, Doc, DocBuf, DocWriter, Value, doc};
+use nagi_bson::{Doc, DocBuf, DocWriter, Value, doc};
 use nagi_error::{Code, Result, bail};
 use nagi_store::{CommitStamp, Durability, Namespace, Store, WriteOptions};
 use parking_lot::{Mutex, RwLock};
@@ -196,25 +196,6 @@ impl ReplicaSet {
             0 => Role::Primary,
             _ => Role::Secondary,
         }
-    }
-
-    /// Waits until reads see every commit up to `time` (`afterClusterTime`).
-    ///
-    /// # Errors
-    /// 72 if the cluster time, including the `$clusterTime` of the same request, has not reached it.
-    pub(crate) fn read_after(&self, time: u64) -> Result<()> {
-        let current = self.clock.cluster();
-        if time > current {
-            let text = |time: u64| format!("Timestamp({}, {})", time >> 32, time & 0xFFFF_FFFF);
-            bail!(
-                Code::INVALID_OPTIONS,
-                "readConcern afterClusterTime value must not be greater than the current clusterTime. Requested \
-                 clusterTime: {}; current clusterTime: {}",
-                text(time),
-                text(current)
-            );
-        }
-        self.clock.advance_to(time)
     }
 
     /// Runs `replSetInitiate`. Codes 23, 93, 103.
@@ -401,22 +382,6 @@ impl ReplicaSet {
         out.put("lastWriteDate", Value::DateTime(date));
         out.doc("majorityOpTime", op_time);
         out.put("majorityWriteDate", Value::DateTime(date));
-    }
-
-    /// Writes the times at the end of every reply of a member. `written` is the newest commit of the request.
-    pub(crate) fn write_times(&self, written: Option<CommitStamp>, out: &mut DocWriter<'_>) {
-        if !self.is_member() {
-            return;
-        }
-        out.doc("$clusterTime", |w| {
-            w.put("clusterTime", Value::Timestamp(self.clock.cluster()));
-            w.doc("signature", |w| {
-                w.put("hash", Value::Binary(Binary { subtype: 0, bytes: &[0; 20] }));
-                w.put("keyId", 0_i64);
-            });
-        });
-        let time = written.map_or_else(|| self.clock.operation(), |stamp| stamp.0);
-        out.put("operationTime", Value::Timestamp(time));
     }
 }
 

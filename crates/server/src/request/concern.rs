@@ -103,11 +103,11 @@ impl<'a> WriteConcern<'a> {
         }
     }
 
-    /// Code and text of the `writeConcernError` if a set of one member cannot satisfy the concern. The write takes
-    /// effect regardless.
-    pub(crate) fn unsatisfiable(&self) -> Option<(Code, String)> {
+    /// Code and text of the `writeConcernError` if the concern cannot be satisfied: a set has one member, while the
+    /// store of a router has as many copies as its operator wants. The write takes effect regardless.
+    pub(crate) fn unsatisfiable(&self, by_set: bool) -> Option<(Code, String)> {
         match self.nodes {
-            WriteNodes::Count(count) if count > 1 => Some((
+            WriteNodes::Count(count) if count > 1 && by_set => Some((
                 Code::UNSATISFIABLE_WRITE_CONCERN,
                 "Not enough data-bearing nodes".to_owned(),
             )),

@@ -38,6 +38,14 @@ impl<'a> Sequence<'a> {
     }
 }
 
+/// The servers that have a command. For the others its name is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Servers {
+    All,
+    Routers,
+    AllButRouters,
+}
+
 /// The properties of a command, except its function and its access rule.
 pub(crate) struct Facts {
     /// The name in the protocol.
@@ -54,6 +62,8 @@ pub(crate) struct Facts {
     pub(crate) admin_only: bool,
     /// Only with `enableTestCommands`.
     pub(crate) test_only: bool,
+    /// The servers that have it.
+    pub(crate) servers: Servers,
     /// Writes data: takes `writeConcern`.
     pub(crate) write: bool,
     /// Takes `readConcern` levels beyond `local`.
@@ -70,6 +80,10 @@ pub(crate) struct Facts {
     pub(crate) ends_transaction: bool,
     /// A write that a transaction number alone makes safe to repeat.
     pub(crate) retryable: bool,
+    /// The argument that has the statements of a write, one each; empty: it is one statement.
+    pub(crate) statements_in: &'static str,
+    /// Reads also what only a router shows, in `config`.
+    pub(crate) reads_config: bool,
     /// The first field's value is a collection name (for log and currentOp).
     pub(crate) on_collection: bool,
     pub(crate) secret: Secret,
@@ -108,6 +122,7 @@ impl Facts {
         refusal_unaudited: false,
         admin_only: false,
         test_only: false,
+        servers: Servers::All,
         write: false,
         read_concern: false,
         snapshot_read: false,
@@ -117,6 +132,8 @@ impl Facts {
         in_transaction: false,
         ends_transaction: false,
         retryable: false,
+        statements_in: "",
+        reads_config: false,
         on_collection: false,
         secret: Secret::No,
         encryption_in: "",
@@ -131,6 +148,17 @@ impl Facts {
         transaction_advice: "",
         begins_no_transaction: "",
     };
+}
+
+impl Facts {
+    /// Returns true if a server has the command. `router`: the server is one.
+    pub(crate) fn is_of(&self, router: bool) -> bool {
+        match self.servers {
+            Servers::All => true,
+            Servers::Routers => router,
+            Servers::AllButRouters => !router,
+        }
+    }
 }
 
 /// How the request arrived and how its reply is sent.

@@ -108,7 +108,7 @@ fn count_write_concern(server: &Server, finished: &Finished<'_>) {
         let default = server.settings.rw_defaults.write_concern();
         let given = finished.request.generic.write_concern;
         let own =
-            if server.replica.is_some() { WriteConcern::MAJORITY } else { WriteConcern::DEFAULT };
+            if server.is_replicated() { WriteConcern::MAJORITY } else { WriteConcern::DEFAULT };
         server.metrics.write_concerns.count(
             finished.done.tried,
             given.map(|concern| concern.counted()),

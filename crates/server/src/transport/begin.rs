@@ -14,11 +14,12 @@ use crate::clock;
 use crate::commands;
 use crate::core::access::{self, Asking};
 use crate::core::command::Command;
+use crate::core::config_views;
 use crate::core::connection::Connection;
 use crate::core::server::Server;
 use crate::core::txn_number;
 use crate::interruption::interruption;
-use crate::replica::{ReplicaSet, Role};
+use crate::replica::{ClusterClock, ReplicaSet, Role};
 use crate::request::{Generic, Protocol, Request, Sequence};
 use crate::settings::params;
 
@@ -50,7 +51,9 @@ pub(super) fn begin<'a>(
     let Some(first) = body.first() else {
         return Err(Box::new((None, err!(Code::COMMAND_NOT_FOUND, "no such command: ''"))));
     };
-    let Some(command) = commands::find(first.name()) else {
+    let is_router = server.router.is_some();
+    let found = commands::find(first.name());
+    let Some(command) = found.filter(|command| command.is_of(is_router)) else {
         let name = first.name();
         return Err(Box::new((None, err!(Code::COMMAND_NOT_FOUND, "no such command: '{name}'"))));
     };
@@ -102,32 +105,32 @@ fn check(
     }
     check_access(connection, server, request, row)?;
     txn_number::check_before_login(request)?;
+    config_views::refuse_writes(server, request)?;
     find_session(connection, server, &mut request.generic)?;
     let (command, generic) = (request.command, &request.generic);
-    txn_number::check(request, server.replica.is_some())?;
+    txn_number::check(request, server.is_replicated())?;
     if let Some(concern) = &generic.write_concern {
         if !command.write {
             bail!(Code::INVALID_OPTIONS, "Command {} does not support writeConcern", command.name);
         }
-        match server.replica {
-            Some(_) => concern.check_member()?,
-            None => concern.check_standalone()?,
+        match server.is_replicated() {
+            true => concern.check_member()?,
+            false => concern.check_standalone()?,
         }
     }
     if generic.autocommit.is_none() {
-        let replicated = server.replica.is_some();
-        generic.read_concern.check(command, replicated)?;
+        generic.read_concern.check(command, server.is_replicated())?;
     }
     if server.is_stopping() && !command.before_login {
         return Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN));
     }
-    match &server.replica {
-        Some(replica) => {
-            gossip(connection, replica, request)?;
-            check_member(replica, request)
+    if let Some(clock) = server.cluster_clock() {
+        gossip(connection, clock, request)?;
+        if let Some(time) = request.generic.read_concern.after_cluster_time {
+            clock.read_after(time)?;
         }
-        None => Ok(()),
     }
+    server.replica.as_ref().map_or(Ok(()), |replica| check_role(replica, request))
 }
 
 /// The database's name, and whether this server has the command in the version of the API.
@@ -175,21 +178,18 @@ fn find_session(
 /// Adopts the cluster time that a client has seen. With authorization only privileged clients may move the time
 /// forward: it never goes back, so one of them could make the times of all later changes meaningless. What the server
 /// itself has told its clients is never ahead.
-fn gossip(connection: &Connection, replica: &ReplicaSet, request: &Request<'_>) -> Result<()> {
+fn gossip(connection: &Connection, clock: &ClusterClock, request: &Request<'_>) -> Result<()> {
     match request.generic.cluster_time {
         Some(time) if Asking::new(connection).on_cluster(Action::AdvanceClusterTime) => {
-            replica.clock.observe(time)
+            clock.observe(time)
         }
         _ => Ok(()),
     }
 }
 
-/// Checks that apply only to members of a replica set: their role, and times that clients wait for.
-fn check_member(replica: &ReplicaSet, request: &Request<'_>) -> Result<()> {
+/// Checks that the role of a member of a replica set allows the request.
+fn check_role(replica: &ReplicaSet, request: &Request<'_>) -> Result<()> {
     let (command, generic) = (request.command, &request.generic);
-    if let Some(time) = generic.read_concern.after_cluster_time {
-        replica.read_after(time)?;
-    }
     if command.before_login || request.db == "local" {
         return Ok(());
     }

@@ -35,6 +35,7 @@ use crate::clock;
 use crate::commands;
 use crate::core::access;
 use crate::core::command::{Context, Done, Effects};
+use crate::core::config_views;
 use crate::core::connection::Connection;
 use crate::core::server::Server;
 use crate::core::snapshots;
@@ -45,6 +46,7 @@ use crate::message_memory::Before;
 use crate::metrics::{Gauge, LatencyKind, OpKind};
 use crate::observe::audited::{self, Outcome};
 use crate::observe::slow::{self, Finished};
+use crate::replica::ReplicaSet;
 use crate::request::{Facts, Request};
 use crate::transport::accounting::account;
 use crate::transport::begin::begin;
@@ -203,8 +205,9 @@ fn end_reply(
         Ok(()) => out.put("ok", 1.0),
         Err(error) => write_error(server, error, Some(request), out),
     }
-    if let Some(replica) = &server.replica {
-        replica.write_times(cx.connection.store.client().committed(), out);
+    let tells = server.replica.as_ref().is_none_or(ReplicaSet::is_member);
+    if let Some(clock) = server.cluster_clock().filter(|_| tells) {
+        clock.write_times(cx.connection.store.client().committed(), out);
     }
 }
 
@@ -306,16 +309,19 @@ fn concerned_run(
     let server = cx.server;
     let snapshot =
         request.command.snapshot_read && request.generic.read_concern.level == Some("snapshot");
-    match (request.generic.txn_number, &server.replica) {
+    match (request.generic.txn_number, server.cluster_clock()) {
         (Some(_), _) => txn_number::run(cx, request, out, guarded_run)?,
-        (None, Some(replica)) if snapshot => {
-            snapshots::run(cx, request, replica, out, guarded_run)?;
+        (None, Some(_)) if config_views::are_read(server, request) => {
+            config_views::run(cx, request, out, guarded_run)?;
+        }
+        (None, Some(clock)) if snapshot => {
+            snapshots::run(cx, request, clock, out, guarded_run)?;
         }
         (None, _) => {
             guarded_run(cx, request, out).map_err(|error| with_concern(cx, request, error))?;
         }
     }
-    if cx.server.replica.is_none() || !request.command.write {
+    if !cx.server.is_replicated() || !request.command.write {
         return Ok(());
     }
     if let Some(error) = unsatisfied(cx.server, request) {

@@ -41,11 +41,11 @@ pub(crate) fn write_error(
     }
 }
 
-/// Returns true for errors of a member after which a driver refreshes its view of the server, unless it already knows
-/// the `topologyVersion` in the reply. The shutdown codes count only while the server stops; otherwise a fail point
-/// injected them.
+/// Returns true for errors of a member or router after which a driver refreshes its view of the server, unless it
+/// already knows the `topologyVersion` in the reply. The shutdown codes count only while the server stops; otherwise a
+/// fail point injected them.
 pub(super) fn tells_topology(server: &Server, code: Code) -> bool {
-    server.replica.is_some()
+    server.is_replicated()
         && match code {
             Code::NOT_WRITABLE_PRIMARY
             | Code::NOT_PRIMARY_NO_SECONDARY_OK

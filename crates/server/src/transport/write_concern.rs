@@ -35,7 +35,7 @@ pub(super) fn unsatisfied(server: &Server, request: &Request<'_>) -> Option<DocB
         (None, Some(default)) if !request.command.read_concern => (default, "customDefault"),
         (None, _) => return None,
     };
-    let (code, text) = concern.unsatisfiable()?;
+    let (code, text) = concern.unsatisfiable(server.router.is_none())?;
     Some(DocBuf::build(|w| {
         w.put("code", code.0);
         w.put("codeName", code.name().as_ref());
@@ -61,7 +61,7 @@ pub(super) fn with_concern(cx: &Context<'_>, request: &Request<'_>, error: Error
     ];
     let ran = request.command.write && !UNPARSED.contains(&error.code());
     let concern = unsatisfied(cx.server, request);
-    let Some(concern) = concern.filter(|_| ran && cx.server.replica.is_some()) else {
+    let Some(concern) = concern.filter(|_| ran && cx.server.is_replicated()) else {
         return error;
     };
     let info = DocBuf::build(|w| {

@@ -46,7 +46,7 @@ impl Server {
     /// [`Server::wait_for_shutdown`] returns.
     pub fn request_shutdown_by_signal(&self) {
         const ROW: usize = params::position("shutdownTimeoutMillisForSignaledShutdown");
-        if self.replica.is_some() {
+        if self.is_replicated() {
             let most = Duration::from_millis(self.settings.params.number(ROW).unsigned_abs());
             // A signal cannot be revoked, so there is no check.
             let _ = self.let_finish(clock::now() + most, &mut || Ok(()));
@@ -58,7 +58,7 @@ impl Server {
     /// so that drivers select another server for new requests. If it has begun already, its end does not change.
     fn quiesce(&self, until: Instant) {
         self.upkeep.shutdown.quiesce_until.lock().get_or_insert(until);
-        if self.replica.is_some() {
+        if self.is_replicated() {
             self.identity.topology.advance();
         }
     }
@@ -66,7 +66,7 @@ impl Server {
     /// Leaves quiesce mode because the shutdown was cancelled.
     fn end_quiesce(&self) {
         *self.upkeep.shutdown.quiesce_until.lock() = None;
-        if self.replica.is_some() {
+        if self.is_replicated() {
             self.identity.topology.advance();
         }
     }
@@ -74,7 +74,7 @@ impl Server {
     /// The remaining time of quiesce mode; `None` outside of it, and on a standalone, which has no such mode.
     pub(crate) fn quiesce_remaining(&self) -> Option<Duration> {
         let until = (*self.upkeep.shutdown.quiesce_until.lock())?;
-        self.replica.as_ref()?;
+        self.is_replicated().then_some(())?;
         Some(until.saturating_duration_since(clock::now()))
     }
 }

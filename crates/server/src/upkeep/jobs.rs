@@ -27,8 +27,10 @@ pub(crate) fn spawn(server: &Arc<Server>) {
     if server.auth.directory.directory().is_some() {
         start(server, "LDAPCachePoller", refresh_directory);
     }
-    if server.replica.is_some() {
+    if server.is_replicated() {
         start(server, "transactionReaper", reap_transactions);
+    }
+    if server.replica.is_some() {
         start(server, "OplogTruncaterThread", trim_oplog);
         start(server, "changeStreamFeed", refresh_feed);
     }

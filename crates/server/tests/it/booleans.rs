@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nagi_bson::json;
 
-use crate::client::{Client, is_ok, member};
+use crate::client::{Client, is_ok, member, router};
 
 /// How a value of the wrong type is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,22 @@ const TABLE: &[(&str, Kind, &str)] = &[
     ("nagiAdvise.measure", Number, "{nagiAdvise: 1, measure: @}"),
     ("setUserWriteBlockMode.global", Strict, "{setUserWriteBlockMode: 1, global: @}"),
     ("shutdown.force", Number, ""),
+    ("shardCollection.unique", Strict, "{shardCollection: 'test.s', key: {k: 1}, unique: @}"),
+    (
+        "shardCollection.presplitHashedZones",
+        Strict,
+        "{shardCollection: 'test.s', key: {k: 1}, presplitHashedZones: @}",
+    ),
+    (
+        "shardCollection.enforceUniquenessCheck",
+        Strict,
+        "{shardCollection: 'test.s', key: {k: 1}, enforceUniquenessCheck: @}",
+    ),
+    (
+        "shardCollection.implicitlyCreateIndex",
+        Strict,
+        "{shardCollection: 'test.s', key: {k: 1}, implicitlyCreateIndex: @}",
+    ),
     ("captrunc.inc", Number, "{captrunc: 'c', n: 1, inc: @}"),
     ("cloneCollectionAsCapped.temp", Number, "{cloneCollectionAsCapped: 'c', toCollection: 'd', size: 1, temp: @}"),
     ("collMod.dryRun", Number, ""),
@@ -314,6 +330,7 @@ fn expected(path: &str, kind: Kind, found: &str) -> (i32, String) {
 #[test]
 fn a_boolean_is_no_string_and_no_document() {
     let mut client = Client::new(&member());
+    let mut of_router = Client::new(&router());
     client.shell("{createIndexes: 'c', indexes: [{key: {b: 1}, name: 'b'}]}");
     for (path, kind, command) in TABLE {
         let (name, field) = path.split_once('.').unwrap_or(("", path));
@@ -321,6 +338,7 @@ fn a_boolean_is_no_string_and_no_document() {
             "" => format!("{{{name}: 'c', {field}: @}}"),
             given => given.to_owned(),
         };
+        let client = if name == "shardCollection" { &mut of_router } else { &mut client };
         for (value, found) in [("'x'", "string"), ("{}", "object")] {
             let asked = json::parse(&command.replace('@', value)).unwrap();
             let mut reply = client.run("test", asked.as_doc());

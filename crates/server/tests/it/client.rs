@@ -23,6 +23,27 @@ pub(crate) fn member() -> Arc<Server> {
     server
 }
 
+/// A router on an engine that other processes may write to.
+pub(crate) fn router() -> Arc<Server> {
+    router_on(Arc::new(nagi_kv::Minimal::new()))
+}
+
+/// A router on this engine.
+pub(crate) fn router_on(engine: Arc<dyn nagi_kv::Engine>) -> Arc<Server> {
+    router_over(Store::open(engine, StoreOptions::default()).unwrap())
+}
+
+/// A router on an open store.
+pub(crate) fn router_over(store: Arc<Store>) -> Arc<Server> {
+    ServerBuilder::new(router_config(store, false)).unwrap().start().unwrap()
+}
+
+/// The configuration of a router.
+pub(crate) fn router_config(store: Arc<Store>, authorization: bool) -> ServerConfig {
+    let views = Store::open(Arc::new(nagi_kv::Memory::new()), StoreOptions::default()).unwrap();
+    ServerConfig { router: Some(views), ..config_over(store, None, authorization, true) }
+}
+
 /// A server on this engine; a member of the replica set `set`, if given.
 pub(crate) fn server_on(engine: Arc<dyn nagi_kv::Engine>, set: Option<&str>) -> Arc<Server> {
     server_with(engine, set, false)
@@ -100,6 +121,7 @@ pub(crate) fn config_over(
         parsed_options: DocBuf::new(),
         port: 27017,
         replica_set: set.map(|name| (name.to_owned(), "localhost:27017".to_owned())),
+        router: None,
         oplog: OplogLimits::default(),
         memory_limit_bytes: None,
         connection_count_max: 100,

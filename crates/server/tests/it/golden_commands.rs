@@ -1,14 +1,14 @@
 //! Golden cases of the commands, one file per command.
 //!
 //! Verbs: `run` runs on database `test`, `admin` on database `admin`, `wire` on `test` without added fields;
-//! `shape` prints names and types instead of values, for replies that change between runs. `set` continues with
-//! a fresh server: `{initiated: true}` is a member of replica set `rs`, `{initiated: false}` a member before
-//! `replSetInitiate`, and `{javascript: false}` a server without scripts.
+//! `shape` and `shape_admin` print names and types instead of values, for replies that change between runs. `set`
+//! continues with a fresh server: `{initiated: true}` is a member of replica set `rs`, `{initiated: false}` a member
+//! before `replSetInitiate`, `{javascript: false}` a server without scripts, and `{router: true}` a router.
 
 use nagi_bson::{Doc, DocBuf, Value, json};
 use nagi_testkit::golden;
 
-use crate::client::{Client, member, server, server_on, server_without_scripts};
+use crate::client::{Client, member, router, server, server_on, server_without_scripts};
 
 /// Fields whose value changes between runs, at any depth.
 const VOLATILE: &[&str] = &[
@@ -68,6 +68,7 @@ fn commands() {
             client = Client::new(&match input.trim() {
                 "{javascript: false}" => server_without_scripts(),
                 "{initiated: true}" => member(),
+                "{router: true}" => router(),
                 _ => server_on(engine, Some("rs")),
             });
             return "ok".to_owned();
@@ -77,7 +78,7 @@ fn commands() {
             Ok(body) => body,
             Err(error) => return format!("bad input: {error}"),
         };
-        let db = if verb == "admin" { "admin" } else { "test" };
+        let db = if matches!(verb, "admin" | "shape_admin") { "admin" } else { "test" };
         let reply = client.run(db, body.as_doc());
         if let Some(Value::Int64(id)) = reply.get("cursor").as_doc().map(|c| c.get("id"))
             && id != 0
@@ -85,7 +86,7 @@ fn commands() {
             cursor = id;
         }
         match verb {
-            "shape" => shape(reply.as_doc()),
+            "shape" | "shape_admin" => shape(reply.as_doc()),
             _ => print(&reply),
         }
     });

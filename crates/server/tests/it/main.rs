@@ -30,6 +30,7 @@ mod protocol;
 mod query_settings;
 mod query_stats;
 mod quiesce;
+mod router;
 mod secrets;
 mod sessions;
 mod slow_rows;
@@ -43,6 +44,7 @@ mod txn_fields;
 mod txn_number;
 mod views_collection;
 mod visible;
+mod waiting;
 
 #[global_allocator]
 static ALLOCATOR: nagi_testkit::CountingAllocator = nagi_testkit::CountingAllocator;

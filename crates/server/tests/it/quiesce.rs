@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use nagi_bson::{DocBuf, Value, doc, json};
 use nagi_server::Server;
 
-use crate::client::{Client, is_ok, member, server};
+use crate::client::{Client, is_ok, member, router, server};
 
 const SHUTDOWN_IN_PROGRESS: i32 = 91;
 const TIMEOUT_MS: i64 = 600_000;
@@ -77,10 +77,18 @@ fn counter(reply: &DocBuf) -> i64 {
 
 #[test]
 fn a_member_that_ends_says_so_and_works_on() {
-    let server = member();
-    let mut client = Client::new(&server);
+    says_so_and_works_on(&member());
+}
+
+#[test]
+fn a_router_that_ends_says_so_and_works_on() {
+    says_so_and_works_on(&router());
+}
+
+fn says_so_and_works_on(server: &Arc<Server>) {
+    let mut client = Client::new(server);
     let before = counter(&client.shell("{hello: 1}"));
-    let ending = end(&server);
+    let ending = end(server);
     let reply = hello(&mut client, true);
     assert_eq!(reply.get("code"), Value::Int32(SHUTDOWN_IN_PROGRESS));
     assert_eq!(

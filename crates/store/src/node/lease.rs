@@ -321,7 +321,7 @@ impl Lease {
 }
 
 fn begin(on: &dyn Engine) -> nagi_kv::Result<Box<dyn Txn>> {
-    on.begin(TxnOptions { lock_wait_ms: 0 })
+    on.begin(TxnOptions { lock_wait_ms: 0, ..TxnOptions::default() })
 }
 
 /// The end of a lease that is taken or renewed at this stamp.

@@ -102,6 +102,6 @@ pub(crate) fn commit_private(
     created.0.clear();
     store.catalog.store(Arc::new(ddl.catalog));
     drop(publishing);
-    store.engine.sync(stamp).map_err(engine)?;
+    store.sync_to(stamp)?;
     Ok(stamp)
 }

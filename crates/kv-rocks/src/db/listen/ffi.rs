@@ -4,13 +4,14 @@
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
     slice,
+    sync::atomic::Ordering::Release,
     time::Instant,
 };
 
 use nagi_kv::{EngineEvent, Result, Space};
 use nagi_rocksdb_sys as ffi;
 
-use super::super::ffi::{Db, checked};
+use super::super::ffi::{Db, Warm, checked};
 use crate::events::{compaction_reason, flush_reason};
 use crate::quarantine::Damaged;
 use crate::work_memory;
@@ -141,6 +142,31 @@ unsafe extern "C" fn nagi_work_finished(damaged: *const c_void, work: *const Wor
 }
 
 impl Db {
+    /// The same for spaces that are created later.
+    pub(crate) fn set_warm_later(&self, warm: Warm) {
+        self.flushed_only.store(warm == Warm::Flushed, Release);
+    }
+
+    /// Sets the new blocks that are put into the cache when they are written.
+    pub(crate) fn set_warm(&self, space: Space, warm: Warm) -> Result<()> {
+        let value = match warm {
+            Warm::All => c"{prepopulate_block_cache=kFlushAndCompaction;}",
+            Warm::Flushed => c"{prepopulate_block_cache=kFlushOnly;}",
+            Warm::None => c"{prepopulate_block_cache=kDisable;}",
+        };
+        // SAFETY: one name and one value, both copied.
+        checked(|error| unsafe {
+            ffi::rocksdb_set_options_cf(
+                self.raw,
+                self.family(space),
+                1,
+                &c"block_based_table_factory".as_ptr(),
+                &value.as_ptr(),
+                error,
+            );
+        })
+    }
+
     /// Suspends automatic compactions of the space; only explicit ones run.
     pub(crate) fn rest(&self, space: Space) -> Result<()> {
         let names = RESTING.map(|(name, _)| name.as_ptr());

@@ -94,6 +94,8 @@ fn unlock_once(cx: &Context<'_>) -> Result<i64> {
     let Some(count) = cx.server.upkeep.fsync.unlock() else {
         bail!(Code::ILLEGAL_OPERATION, "fsyncUnlock called when not locked");
     };
+    log::info!(target: "COMMAND", id = 8_200_400, lockCount = count;
+        "fsyncUnlock completed: the server accepts writes again once lockCount is 0");
     settle_files(cx, &mut || Ok(()))?;
     Ok(count)
 }

@@ -49,7 +49,7 @@ pub(super) fn store(cx: &mut Context<'_>, wanted: Doc<'_>) -> Result<()> {
     let _writing = cx.begin_write("config")?;
     let (filter, successes) = audit.configuration();
     let wall = (clock::wall_seconds() as u64) << 32 | 1;
-    let now = server.replica.as_ref().map_or(wall, |set| set.clock.cluster());
+    let now = server.cluster_clock().map_or(wall, |clock| clock.cluster());
     server.settings.cluster_params.set(&server.store, "auditConfig", wanted, now)?;
     server.apply_audit_config()?;
     // By the filter before and by the one after: the change itself must not escape both.

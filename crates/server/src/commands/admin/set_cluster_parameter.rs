@@ -39,6 +39,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let _writing = cx.begin_write("config")?;
     let server = cx.server;
     let wall = (clock::wall_seconds() as u64) << 32 | 1;
-    let now = server.replica.as_ref().map_or(wall, |set| set.clock.cluster());
+    let now = server.cluster_clock().map_or(wall, |clock| clock.cluster());
     server.settings.cluster_params.set(&server.store, field.name(), value, now)
 }

@@ -26,7 +26,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let args = Args::parse(req)?;
     refuse_standalone(cx, req)?;
     let _writing = cx.begin_write("config")?;
-    let now = cx.server.replica.as_ref().map_or(0, |set| set.clock.cluster());
+    let now = cx.server.cluster_clock().map_or(0, |clock| clock.cluster());
     cx.server.settings.rw_defaults.set(&cx.connection.store, args.read, args.write, now)?;
     write(cx, out);
     Ok(())
@@ -34,7 +34,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 
 /// Refuses the command on a standalone, which has no settable defaults (51300).
 pub(super) fn refuse_standalone(cx: &Context<'_>, req: &Request<'_>) -> Result<()> {
-    if cx.server.replica.is_none() {
+    if !cx.server.is_replicated() {
         let name = req.command.name;
         bail!(Code::Location(51300), "'{name}' is not supported on standalone nodes.");
     }

@@ -22,7 +22,7 @@ args! { "setUserWriteBlockMode" => Args {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
-    if cx.server.replica.is_none() {
+    if !cx.server.is_replicated() {
         bail!(Code::ILLEGAL_OPERATION, "setUserWriteBlockMode cannot be run on standalones");
     }
     let _writing = cx.begin_write("config")?;

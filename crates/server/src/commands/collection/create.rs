@@ -263,7 +263,7 @@ fn check_encrypted(cx: &Context<'_>, args: &Args<'_>) -> Result<()> {
             "Encrypted fields cannot be used with views or timeseries collections"
         );
     }
-    if cx.server.replica.is_none() {
+    if !cx.server.is_replicated() {
         bail!(Code::Location(6_346_402), "Encrypted collections are not supported on standalone");
     }
     EncryptedFields::check(config, args.collection.0)

@@ -5,6 +5,7 @@ use nagi_lang::filter::Filter;
 
 use crate::core::command::prelude::*;
 use crate::observe::filtering;
+use crate::router::SHARD;
 
 pub(in crate::commands) static LIST_DATABASES: Command = Command {
     facts: Facts {
@@ -62,6 +63,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
                     w.put("sizeOnDisk", bytes);
                     let empty = catalog.database(name).next().is_none();
                     w.put("empty", empty && !SERVER_DATABASES.contains(&name));
+                    if cx.server.router.is_some() {
+                        w.doc("shards", |shards| shards.put(SHARD, bytes));
+                    }
                 }
             });
             if filtering::matches(filter.as_ref(), doc.as_doc())? {

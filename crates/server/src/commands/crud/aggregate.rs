@@ -21,6 +21,7 @@ pub(in crate::commands) static AGGREGATE: Command = Command {
         secret: Secret::Pipeline,
         write: true,
         read_concern: true,
+        reads_config: true,
         snapshot_read: true,
         api_v1: true,
         on_collection: true,

@@ -15,6 +15,7 @@ pub(in crate::commands) static COUNT: Command = Command {
         name: "count",
         help: "Counts the documents of a collection that match a filter.",
         read_concern: true,
+        reads_config: true,
         api_v1: true,
         on_collection: true,
         latency: LatencyKind::Read,

@@ -14,6 +14,7 @@ pub(in crate::commands) static DISTINCT: Command = Command {
         name: "distinct",
         help: "Lists the distinct values of a field.",
         read_concern: true,
+        reads_config: true,
         snapshot_read: true,
         on_collection: true,
         latency: LatencyKind::Read,

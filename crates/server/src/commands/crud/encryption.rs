@@ -36,7 +36,7 @@ fn parse_for(
     if argument.is_nullish() {
         return Ok(None);
     }
-    if cx.server.replica.is_none() {
+    if !cx.server.is_replicated() {
         bail!(
             Code::ILLEGAL_OPERATION,
             "Queryable Encryption is only supported on replica sets and sharded clusters"

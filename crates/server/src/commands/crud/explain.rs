@@ -7,10 +7,11 @@ use nagi_query::{Explained, Side, Verbosity};
 
 use super::{aggregate, encryption};
 use crate::clock;
-use crate::commands::{self, COMPATIBLE_VERSION, index};
+use crate::commands::{self, index};
 use crate::core::access;
 use crate::core::command::prelude::*;
 use crate::core::command::{OnTrial, Sampled};
+use crate::limits::COMPATIBLE_VERSION;
 use crate::request::Generic;
 use crate::settings::query_settings::ShapeHash;
 
@@ -19,6 +20,7 @@ pub(in crate::commands) static EXPLAIN: Command = Command {
         name: "explain",
         help: "Explains how a command is run.",
         read_concern: true,
+        reads_config: true,
         secret: Secret::Carried("explain", secret_of),
         encryption_in: "explain",
         api_v1: true,

@@ -20,6 +20,7 @@ pub(in crate::commands) static FIND: Command = Command {
         name: "find",
         help: "Returns the documents of a collection that match a filter.",
         read_concern: true,
+        reads_config: true,
         snapshot_read: true,
         api_v1: true,
         on_collection: true,

@@ -30,6 +30,7 @@ pub(in crate::commands) static INSERT: Command = Command {
         latency: LatencyKind::Write,
         in_transaction: true,
         retryable: true,
+        statements_in: "documents",
         ..Facts::ROW
     },
     access: Access::By(access),

@@ -1,10 +1,9 @@
 //! `buildInfo`: the MongoDB release that this server is compatible with, and the server's own version.
 
 use crate::core::command::prelude::*;
-use crate::limits::BSON_OBJECT_BYTES_MAX;
+use crate::limits::{BSON_OBJECT_BYTES_MAX, COMPATIBLE_VERSION};
 
-/// The MongoDB release that the server reports to drivers and tools.
-pub const COMPATIBLE_VERSION: &str = "8.0.4";
+/// The parts of [`COMPATIBLE_VERSION`].
 const COMPATIBLE_VERSION_PARTS: [i32; 4] = [8, 0, 4, 0];
 
 pub(in crate::commands) static BUILD_INFO: Command = Command {

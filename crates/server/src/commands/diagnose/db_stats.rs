@@ -40,7 +40,23 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let scale = args.scale.map_or(1, |scale| scale.0);
     let with_free = args.free_storage.is_some_and(|given| given.0 != 0);
     let totals = add_up(cx, req.db)?;
-    out.put("db", req.db);
+    let write = |out: &mut DocWriter<'_>| write(cx, req.db, &totals, (scale, with_free), out);
+    if cx.server.router.is_some() {
+        // As a router: those of each shard, then the sums.
+        out.doc("raw", |raw| raw.doc(&cx.server.host_and_port(), |one| write(one)));
+    }
+    write(out);
+    Ok(())
+}
+
+fn write(
+    cx: &Context<'_>,
+    db: &str,
+    totals: &Totals,
+    (scale, with_free): (i64, bool),
+    out: &mut DocWriter<'_>,
+) {
+    out.put("db", db);
     out.put("collections", totals.collections);
     out.put("views", totals.views);
     out.put("objects", totals.objects);
@@ -66,7 +82,6 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         out.put("fsUsedSize", scaled(used));
         out.put("fsTotalSize", scaled(total));
     }
-    Ok(())
 }
 
 fn add_up(cx: &Context<'_>, db: &str) -> Result<Totals> {

@@ -1,6 +1,6 @@
 //! `listCommands`: describes the command table.
 
-use crate::commands::COMMANDS;
+use crate::commands;
 use crate::core::command::prelude::*;
 
 pub(in crate::commands) static LIST_COMMANDS: Command = Command {
@@ -17,7 +17,8 @@ pub(in crate::commands) static LIST_COMMANDS: Command = Command {
 fn run(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let tests = cx.server.settings.params.bool("enableTestCommands");
     out.doc("commands", |list| {
-        for command in COMMANDS.iter().filter(|c| tests || !c.test_only) {
+        let router = cx.server.router.is_some();
+        for command in commands::all().filter(|c| (tests || !c.test_only) && c.is_of(router)) {
             list.doc(command.name, |doc| {
                 doc.put("help", command.help);
                 doc.put("requiresAuth", !command.before_login);

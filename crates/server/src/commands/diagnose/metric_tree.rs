@@ -1,7 +1,7 @@
 //! The section `metrics` of `serverStatus`.
 
 use super::set_status;
-use crate::commands::COMMANDS;
+use crate::commands;
 use crate::core::command::prelude::*;
 use crate::core::server::Server;
 
@@ -31,7 +31,9 @@ pub(super) fn write(server: &Server, out: &mut DocWriter<'_>) {
 fn commands(server: &Server, out: &mut DocWriter<'_>) {
     let metrics = &server.metrics;
     out.put("<UNKNOWN>", metrics.unknown_commands.get());
-    for (command, counter) in COMMANDS.iter().zip(&metrics.by_command) {
+    let router = server.router.is_some();
+    let rows = commands::all().zip(&metrics.by_command).filter(|(row, _)| row.is_of(router));
+    for (command, counter) in rows {
         out.doc(command.name, |one| {
             one.put("failed", counter.failed.get());
             one.put("total", counter.total.get());

@@ -35,7 +35,6 @@ mod whatsmyuri;
 mod wired_tiger;
 
 pub(super) use build_info::BUILD_INFO;
-pub use build_info::COMPATIBLE_VERSION;
 pub(crate) use build_info::write_build_info;
 pub(super) use coll_stats::COLL_STATS;
 pub(super) use conn_pool_stats::CONN_POOL_STATS;

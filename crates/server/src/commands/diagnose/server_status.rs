@@ -135,8 +135,9 @@ pub(super) fn write_server_status(
 ) -> Result<()> {
     let uptime_ms = (clock::micros_since(server.identity.started) / 1000) as i64;
     out.put("host", &server.host_and_port());
-    out.put("version", super::build_info::COMPATIBLE_VERSION);
-    out.put("process", "nagi");
+    out.put("version", crate::limits::COMPATIBLE_VERSION);
+    // Tools take it as the sign of a router.
+    out.put("process", if server.router.is_some() { "mongos" } else { "nagi" });
     out.put("service", Array::EMPTY);
     out.put("pid", i64::from(std::process::id()));
     // A whole number of seconds as a double, which tools convert to an integer.

@@ -1,7 +1,7 @@
 //! `hello` and its old name `isMaster`: describes this server and its capabilities to drivers.
 //!
 //! The reply of a standalone has no `setName`, so drivers neither retry writes nor begin transactions. A member
-//! of a replica set names itself and its set.
+//! of a replica set names itself and its set. A router says `isdbgrid`: drivers use any of those that they were given.
 //!
 //! With `topologyVersion` and `maxAwaitTimeMS` the reply is delayed until the server's role changes, quiesce
 //! mode begins, or the time is over. With an exhaust request such replies form a stream.
@@ -81,7 +81,12 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     let role_field = if req.name == "hello" { "isWritablePrimary" } else { "ismaster" };
     match &cx.server.replica {
-        None => out.put(role_field, true),
+        None => {
+            out.put(role_field, true);
+            if cx.server.router.is_some() {
+                out.put("msg", "isdbgrid");
+            }
+        }
         Some(replica) => {
             let tls = cx.connection.tls.as_ref();
             let server_name = tls.and_then(|tls| tls.server_name.as_deref());
@@ -97,7 +102,9 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("connectionId", cx.connection.id as i32);
     out.put("minWireVersion", WIRE_VERSION_MIN);
     out.put("maxWireVersion", WIRE_VERSION_MAX);
-    out.put("readOnly", false);
+    if cx.server.router.is_none() {
+        out.put("readOnly", false);
+    }
     if let Some(offered) = args.compression {
         write_compression(cx.server, offered, out);
     }
@@ -115,7 +122,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 fn refuse_in_quiesce_mode(server: &Server) -> Result<()> {
     let remaining = match server.quiesce_remaining() {
         Some(remaining) => Some(remaining),
-        None if server.is_stopping() => server.replica.as_ref().map(|_| Duration::ZERO),
+        None if server.is_stopping() => server.is_replicated().then_some(Duration::ZERO),
         None => return Ok(()),
     };
     let error =

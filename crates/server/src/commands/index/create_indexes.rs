@@ -53,7 +53,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         refuse_view(cx, &ns)?;
     }
     if !args.commit_quorum.is_nullish() {
-        if cx.server.replica.is_none() {
+        if !cx.server.is_replicated() {
             bail!(Code::BAD_VALUE, "Standalones can't specify commitQuorum");
         }
         super::set_index_commit_quorum::check_quorum(args.commit_quorum)?;
@@ -97,7 +97,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         return Ok(());
     }
     out.put("createdCollectionAutomatically", created.created_collection);
-    if cx.server.replica.is_some() {
+    if cx.server.is_replicated() {
         let given = Some(args.commit_quorum).filter(|quorum| !quorum.is_nullish());
         out.put("commitQuorum", given.unwrap_or(Value::String("votingMembers")));
     }

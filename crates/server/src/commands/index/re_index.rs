@@ -25,7 +25,7 @@ args! { "reIndex" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.collection.0)?;
-    if cx.server.replica.is_some() {
+    if cx.server.is_replicated() {
         bail!(
             Code::ILLEGAL_OPERATION,
             "reIndex is only allowed on a standalone mongod instance. Cannot reIndex '{ns}' while \

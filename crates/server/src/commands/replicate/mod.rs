@@ -1,4 +1,5 @@
-//! Commands of replica sets, for a set of one member; a standalone refuses most of them.
+//! Commands of replica sets, for a set of one member; a standalone refuses most of them, and a router has only
+//! `replSetGetStatus`, which says so.
 
 mod append_oplog_note;
 mod apply_ops;

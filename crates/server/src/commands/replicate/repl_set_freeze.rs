@@ -9,6 +9,7 @@ pub(in crate::commands) static REPL_SET_FREEZE: Command = Command {
         name: "replSetFreeze",
         help: "Prevents a secondary from becoming primary for a time.",
         admin_only: true,
+        servers: Servers::AllButRouters,
         ..Facts::ROW
     },
     access: Access::Cluster(&[Action::ReplSetStateChange]),

@@ -8,6 +8,7 @@ pub(in crate::commands) static REPL_SET_GET_CONFIG: Command = Command {
         name: "replSetGetConfig",
         help: "Configuration of the replica set; an error on a server without one.",
         admin_only: true,
+        servers: Servers::AllButRouters,
         ..Facts::ROW
     },
     access: Access::Cluster(&[Action::ReplSetGetConfig]),

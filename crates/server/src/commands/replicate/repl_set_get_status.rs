@@ -25,6 +25,11 @@ args! { "replSetGetStatus" => Args {
 
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     Args::parse(req)?;
+    if cx.server.router.is_some() {
+        let error =
+            err!(Code::COMMAND_NOT_FOUND, "replSetGetStatus is not supported through mongos");
+        return Err(error.with_info(DocBuf::build(|w| w.put("info", "mongos"))));
+    }
     write_set_status(cx.server, member_of(cx)?, out)
 }
 

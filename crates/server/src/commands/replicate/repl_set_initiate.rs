@@ -9,6 +9,7 @@ pub(in crate::commands) static REPL_SET_INITIATE: Command = Command {
         name: "replSetInitiate",
         help: "Initiates a replica set; an error on a server not started as a member.",
         admin_only: true,
+        servers: Servers::AllButRouters,
         ..Facts::ROW
     },
     access: Access::Cluster(&[Action::ReplSetConfigure]),

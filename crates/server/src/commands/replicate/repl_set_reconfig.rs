@@ -9,6 +9,7 @@ pub(in crate::commands) static REPL_SET_RECONFIG: Command = Command {
         name: "replSetReconfig",
         help: "Changes the configuration of the replica set.",
         admin_only: true,
+        servers: Servers::AllButRouters,
         ..Facts::ROW
     },
     access: Access::Cluster(&[Action::ReplSetConfigure]),

@@ -8,6 +8,7 @@ pub(in crate::commands) static REPL_SET_RESIZE_OPLOG: Command = Command {
         name: "replSetResizeOplog",
         help: "Resizes the oplog, and sets how long its entries are kept at least.",
         admin_only: true,
+        servers: Servers::AllButRouters,
         ..Facts::ROW
     },
     access: Access::Cluster(&[Action::ReplSetResizeOplog]),

@@ -10,6 +10,7 @@ pub(in crate::commands) static REPL_SET_STEP_DOWN: Command = Command {
         name: "replSetStepDown",
         help: "Makes the primary a secondary for a time.",
         admin_only: true,
+        servers: Servers::AllButRouters,
         ..Facts::ROW
     },
     access: Access::Cluster(&[Action::ReplSetStateChange]),

@@ -48,7 +48,7 @@ args! { "commitTransaction" => Args {
 }}
 
 fn commit(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
-    Args::parse(req)?;
+    let args = Args::parse(req)?;
     check_within(req)?;
     cx.writer = Writer::OpenTransaction;
     let _writing = cx.begin_write("admin")?;
@@ -56,7 +56,7 @@ fn commit(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Res
         true => Durability::Synced,
         false => Durability::Buffered,
     };
-    txn_number::commit(cx, durability)
+    txn_number::commit(cx, durability, args.recovery_token)
 }
 
 fn abort(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {

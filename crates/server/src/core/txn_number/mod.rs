@@ -43,6 +43,11 @@
 //! belong to the transaction. The commit of a transaction with writes also stores a record (statement [`WHOLE`]), so a
 //! repeated `commitTransaction` is recognized after a restart.
 //!
+//! A router may be told to commit what it does not know, because the transaction was open at another router, or at this
+//! one before its restart. The replies of a transaction with writes therefore have a recovery token, which comes back
+//! with the commit. Then the record decides; if there is none, the router stores one that says aborted. A commit that
+//! is still on its way writes the same key, so only one of the two takes effect.
+//!
 //! # Concurrency
 //!
 //! Each session that has used a transaction number has a [`Slot`]. A command holds the lock of the slot's state while
@@ -60,7 +65,9 @@
 //!
 //! See also docs/transactions.md.
 
+mod head;
 mod labels;
+mod recovery;
 mod retry;
 mod rules;
 mod run;
@@ -71,7 +78,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
 
 use foldhash::fast::RandomState;
-use nagi_bson::{DocBuf, Value, doc};
+use nagi_bson::{Doc, DocBuf, Value, doc};
 use nagi_error::Result;
 use nagi_store::{End, SessionKey, Store, Transaction};
 use parking_lot::Mutex;
@@ -185,6 +192,10 @@ struct State {
     phase: Phase,
     /// Keys of the session's records in the store, of the current number and of older ones.
     records: Vec<SessionKey>,
+    /// The transaction of this number has written.
+    has_written: bool,
+    /// The outcome of the commit of this number is unknown.
+    is_undecided: bool,
     /// The number of the last retryable write, and the stamp and term of its entry in the log; none after a start.
     last: Option<(i64, (u64, i64))>,
 }
@@ -199,7 +210,15 @@ enum Phase {
 
 impl Default for State {
     fn default() -> State {
-        State { loaded: false, number: -1, phase: Phase::Writes, records: Vec::new(), last: None }
+        State {
+            loaded: false,
+            number: -1,
+            phase: Phase::Writes,
+            records: Vec::new(),
+            has_written: false,
+            is_undecided: false,
+            last: None,
+        }
     }
 }
 
@@ -213,6 +232,10 @@ pub(crate) struct Scope {
     executed: HashMap<i32, DocBuf, RandomState>,
     /// Ids of the statements that were answered from `executed`.
     retried: Vec<i32>,
+    /// Ids of the statements that this command has executed.
+    recorded: Vec<i32>,
+    /// A commit has met the record of another router.
+    has_moved: bool,
 }
 
 impl TxnSessions {
@@ -326,6 +349,16 @@ pub(crate) fn sweep_records(
 /// The record of a committed transaction.
 fn committed_record() -> DocBuf {
     doc! { "state": "committed", "d": (Value::DateTime(clock::wall_ms())) }
+}
+
+/// The record that decides that a transaction is aborted.
+fn aborted_record() -> DocBuf {
+    doc! { "state": "aborted", "d": (Value::DateTime(clock::wall_ms())) }
+}
+
+/// Returns true for the record of a committed transaction.
+fn is_committed(record: Doc<'_>) -> bool {
+    record.get("state").as_str() == Some("committed")
 }
 
 /// The key of a record of the running command.

@@ -19,7 +19,7 @@ use nagi_bson::{Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_store::{SessionKey, Statement, Store, WriteOptions};
 
-use super::{Scope, count, record_key};
+use super::{Scope, count, head, record_key};
 use crate::clock;
 use crate::core::command::Context;
 use crate::limits::WRITE_BATCH_COUNT_MAX;
@@ -171,17 +171,21 @@ pub(crate) fn recorded<T>(
     let watch = cx.watch();
     let check = || nagi_query::Interrupt::check(&watch);
     let options = WriteOptions { interrupt: Some(&check), ..WriteOptions::default() };
-    let mut kept = Vec::new();
+    let (mut kept, mut recorded) = (Vec::new(), Vec::new());
+    let mut moved = false;
     let store = Arc::clone(&cx.connection.store);
     let written = store.write_together(options, &mut |txn| {
         kept.clear();
+        recorded.clear();
         cx.bound = Some(Arc::clone(txn.store()));
         let result = f(cx);
         cx.bound = None;
         let value = result?;
         if let Some(scope) = &cx.scope {
             for (ids, result) in executed(&value) {
-                kept.push(keep(txn.store(), scope, &ids, result.as_ref())?);
+                let of = (scope.as_ref(), server.router.is_some());
+                kept.push(keep(txn.store(), of, (&ids, result.as_ref()), &mut moved)?);
+                recorded.extend(ids);
             }
         }
         if !kept.is_empty()
@@ -196,6 +200,7 @@ pub(crate) fn recorded<T>(
     if let (Err(_), Some(scope)) = (&written, &mut cx.scope) {
         // The commit may have succeeded all the same; the next command reads the records to find out.
         scope.state.loaded = false;
+        scope.has_moved |= moved;
     }
     let written = written?;
     if let (false, Some(scope)) = (kept.is_empty(), &mut cx.scope) {
@@ -203,13 +208,20 @@ pub(crate) fn recorded<T>(
         let term = store.client().logged_term();
         server.clients.txn_sessions.record_writes.fetch_add(kept.len() as i64, Relaxed);
         scope.state.records.append(&mut kept);
+        scope.recorded.append(&mut recorded);
         scope.state.last = written.stamp.get().map(|stamp| (scope.number, (stamp.0, term)));
     }
     Ok(written.value)
 }
 
-/// Writes the record and deletes the records of older numbers.
-fn keep(store: &Store, scope: &Scope, ids: &[i32], result: Option<&DocBuf>) -> Result<SessionKey> {
+/// Writes the record and deletes the records of older numbers. `moved` becomes true if another router has executed the
+/// statement, or has reached a later number: see [`head`].
+fn keep(
+    store: &Store,
+    (scope, is_router): (&Scope, bool),
+    (ids, result): (&[i32], Option<&DocBuf>),
+    moved: &mut bool,
+) -> Result<SessionKey> {
     let first = ids.iter().copied().min().unwrap_or(0);
     let key = record_key(scope, first);
     let record = DocBuf::build(|w| {
@@ -225,6 +237,19 @@ fn keep(store: &Store, scope: &Scope, ids: &[i32], result: Option<&DocBuf>) -> R
         w.put("d", Value::DateTime(clock::wall_ms()));
     });
     store.write(WriteOptions::default(), &mut |txn| {
+        if is_router {
+            let olds = scope.state.records.iter().filter(|old| old.number != scope.number);
+            let touched: Vec<_> = olds.copied().chain([key]).collect();
+            let advanced = head::advance(txn, scope, &touched);
+            *moved |= advanced.is_err() || txn.session_record(&key)?.is_some();
+            advanced?;
+            if *moved {
+                bail!(
+                    Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE,
+                    "another node has executed the statement; retry it to find out its result"
+                );
+            }
+        }
         for old in scope.state.records.iter().filter(|old| old.number != scope.number) {
             txn.delete_session_record(old)?;
         }

@@ -15,13 +15,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagi_bson::DocWriter;
+use nagi_bson::{Doc, DocWriter};
 use nagi_error::{Code, Error, Result, bail, err};
 use nagi_store::{Durability, End, Lifetime, Statement, Transaction, WriteOptions};
 use parking_lot::MutexGuard;
 
 use super::{
-    LastClient, Open, Phase, Scope, Slot, State, WHOLE, committed_record, count, record_key,
+    LastClient, Open, Phase, Scope, Slot, State, WHOLE, committed_record, count, head,
+    is_committed, record_key, recovery,
 };
 use crate::clock;
 use crate::core::command::Context;
@@ -52,6 +53,8 @@ pub(crate) fn run(
         state: std::mem::take(&mut *place),
         executed: Default::default(),
         retried: Vec::new(),
+        recorded: Vec::new(),
+        has_moved: false,
     };
     let in_transaction = generic.autocommit.is_some();
     let begun =
@@ -67,7 +70,7 @@ pub(crate) fn run(
         return Err(error);
     }
     cx.scope = Some(Box::new(scope));
-    let result = inner(cx, request, out);
+    let result = run_known(cx, request, out, inner);
     if let Some(store) = cx.bound.take() {
         // The audit log tells of a statement on users what it is, and of its commit that it took effect.
         let client = cx.connection.store.client();
@@ -80,8 +83,28 @@ pub(crate) fn run(
         true => end_statement(cx, &mut scope, result),
         false => result,
     };
+    if in_transaction && result.is_ok() && cx.server.router.is_some() {
+        recovery::write_token(&scope, out);
+    }
     *place = scope.state;
     result
+}
+
+/// Runs the command's own function, again if another router turns out to have executed some of its statements.
+fn run_known(
+    cx: &mut Context<'_>,
+    request: &Request<'_>,
+    out: &mut DocWriter<'_>,
+    inner: fn(&mut Context<'_>, &Request<'_>, &mut DocWriter<'_>) -> Result<()>,
+) -> Result<()> {
+    let start = out.mark();
+    loop {
+        let result = inner(cx, request, out);
+        if request.generic.autocommit.is_some() || !head::has_moved(cx, request, result.is_err())? {
+            return result;
+        }
+        out.truncate(start);
+    }
 }
 
 /// Waits until no other command of the session runs.
@@ -95,19 +118,30 @@ fn lock<'s>(cx: &Context<'_>, slot: &'s Slot) -> Result<MutexGuard<'s, State>> {
 }
 
 /// Reads the session's records if necessary: after a restart, and after a commit whose outcome is unknown.
-fn load(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
+pub(super) fn load(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
     let state = &mut scope.state;
     if state.loaded {
         return Ok(());
     }
-    let records = cx.server.store.session_records(&scope.session.id, &scope.session.uid)?;
+    let mut records = cx.server.store.session_records(&scope.session.id, &scope.session.uid)?;
+    let newest = head::take(&mut records);
     if let Some(last) = records.last()
         && last.key.number >= state.number
     {
         state.number = last.key.number;
-        let newest = records.iter().filter(|record| record.key.number == state.number);
-        let committed = newest.clone().any(|record| record.key.statement == WHOLE);
-        state.phase = if committed { Phase::Committed } else { Phase::Writes };
+        let mut newest = records.iter().filter(|record| record.key.number == state.number);
+        let whole = newest.find(|record| record.key.statement == WHOLE);
+        state.phase = match whole {
+            Some(record) if is_committed(record.doc.as_doc()) => Phase::Committed,
+            Some(_) => Phase::Aborted,
+            None => Phase::Writes,
+        };
+        state.has_written = whole.is_some();
+        state.is_undecided &= whole.is_none();
+    }
+    if let Some(newest) = newest.filter(|newest| *newest > state.number) {
+        state.number = newest;
+        state.phase = Phase::Writes;
     }
     state.records = records.iter().map(|record| record.key).collect();
     state.loaded = true;
@@ -115,7 +149,7 @@ fn load(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
 }
 
 /// Refuses a number smaller than the session's current one (225).
-fn check_number(scope: &Scope, in_transaction: bool) -> Result<()> {
+pub(super) fn check_number(scope: &Scope, in_transaction: bool) -> Result<()> {
     let (asked, active) = (scope.number, scope.state.number);
     if asked >= active {
         return Ok(());
@@ -160,7 +194,7 @@ fn begin_writes(cx: &Context<'_>, scope: &mut Scope) -> Result<()> {
 }
 
 /// Aborts the open transaction of the previous number, if there is one.
-fn leave(cx: &Context<'_>, scope: &mut Scope) {
+pub(super) fn leave(cx: &Context<'_>, scope: &mut Scope) {
     if matches!(scope.state.phase, Phase::Open(_)) {
         set_aborted(cx, scope);
     }
@@ -175,7 +209,7 @@ fn set_aborted(cx: &Context<'_>, scope: &mut Scope) {
     }
 }
 
-fn aborted(number: i64) -> Error {
+pub(super) fn aborted(number: i64) -> Error {
     err!(Code::NO_SUCH_TRANSACTION, "Transaction with {{ txnNumber: {number} }} has been aborted.")
 }
 
@@ -254,6 +288,8 @@ fn start(cx: &Context<'_>, request: &Request<'_>, scope: &mut Scope) -> Result<A
         client: LastClient::of(cx.op),
     });
     scope.state.number = scope.number;
+    scope.state.has_written = false;
+    scope.state.is_undecided = false;
     scope.state.phase = Phase::Open(Arc::clone(&txn));
     count(&cx.server.clients.txn_sessions.started);
     Ok(txn)
@@ -296,6 +332,7 @@ fn end_statement(cx: &mut Context<'_>, scope: &mut Scope, result: Result<()>) ->
     let Phase::Open(txn) = &scope.state.phase else { return result };
     let txn = Arc::clone(txn);
     let why = txn.ended();
+    scope.state.has_written |= txn.has_written();
     if failed || why.is_some() {
         set_aborted(cx, scope);
     }
@@ -307,10 +344,18 @@ fn end_statement(cx: &mut Context<'_>, scope: &mut Scope, result: Result<()>) ->
     }
 }
 
-/// Runs `commitTransaction`. Must be called within [`run`].
-pub(crate) fn commit(cx: &mut Context<'_>, durability: Durability) -> Result<()> {
+/// Runs `commitTransaction`. Must be called within [`run`]. `token`: the recovery token of the request.
+pub(crate) fn commit(
+    cx: &mut Context<'_>,
+    durability: Durability,
+    token: Option<Doc<'_>>,
+) -> Result<()> {
     let Some(mut scope) = cx.scope.take() else { return Err(not_within()) };
-    let result = commit_scope(cx, &mut scope, durability);
+    let result = match recovery::is_due(cx, &scope, token) {
+        Ok(true) => recovery::decide(cx, &mut scope),
+        Ok(false) => commit_scope(cx, &mut scope, durability),
+        Err(error) => Err(error),
+    };
     cx.scope = Some(scope);
     result
 }
@@ -329,6 +374,9 @@ fn commit_scope(cx: &Context<'_>, scope: &mut Scope, durability: Durability) -> 
         let record = committed_record();
         let old = std::mem::take(&mut scope.state.records);
         let recorded = txn.store().write(WriteOptions::default(), &mut |txn| {
+            if cx.server.router.is_some() {
+                head::advance(txn, scope, &[&[key], &*old].concat())?;
+            }
             old.iter().try_for_each(|key| txn.delete_session_record(key))?;
             txn.put_session_record(&key, record.as_doc())
         });
@@ -355,6 +403,7 @@ fn commit_scope(cx: &Context<'_>, scope: &mut Scope, durability: Durability) -> 
             set_aborted(cx, scope);
             // The commit may have succeeded all the same; the next command reads the records to find out.
             scope.state.loaded = false;
+            scope.state.is_undecided = error.code() == Code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE;
             Err(error)
         }
     }

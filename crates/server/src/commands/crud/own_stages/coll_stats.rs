@@ -46,6 +46,9 @@ fn coll_stats(
     let mut bytes = Vec::new();
     let mut out = DocWriter::new(&mut bytes);
     out.put("ns", ns.as_str());
+    if cx.server.router.is_some() {
+        out.put("shard", crate::router::SHARD);
+    }
     out.put("host", &cx.server.host_and_port());
     out.put("localTime", Value::DateTime(crate::clock::wall_ms()));
     if let Some(histograms) = asked.latency_histograms {
