@@ -172,7 +172,7 @@ struct Told {
 
 /// Adds one to a counter that another thread writes, too.
 fn add_one(engine: &dyn Engine, key: &[u8]) -> Result<()> {
-    let mut txn = engine.begin(TxnOptions { lock_wait_ms: 0 })?;
+    let mut txn = engine.begin(TxnOptions { lock_wait_ms: 0, ..TxnOptions::default() })?;
     txn.lock(Space::Records, key)?;
     let mut buf = Vec::new();
     let counted = txn.get(Space::Records, key, &mut buf)?.map_or(0, to_number);

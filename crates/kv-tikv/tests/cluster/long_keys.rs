@@ -140,7 +140,8 @@ fn cursors_keep_the_order_of_whole_keys() {
 fn transactions_write_and_lock_long_keys() {
     let engine = engine(&new_prefix());
     let model = filled(&*engine);
-    let mut txn = engine.begin(TxnOptions { lock_wait_ms: 0 }).expect("begins");
+    let mut txn =
+        engine.begin(TxnOptions { lock_wait_ms: 0, ..TxnOptions::default() }).expect("begins");
     let new = key(3, 9000, 7);
     assert!(!model.contains_key(&new));
     assert_eq!(get(&*txn, Space::Index, &new), None);
@@ -150,7 +151,8 @@ fn transactions_write_and_lock_long_keys() {
     let after = model.range(new.clone()..).next().expect("there are more").0;
     assert!(cursor.next().expect("moves") && cursor.key() == after);
     drop(cursor);
-    let mut other = engine.begin(TxnOptions { lock_wait_ms: 0 }).expect("begins");
+    let mut other =
+        engine.begin(TxnOptions { lock_wait_ms: 0, ..TxnOptions::default() }).expect("begins");
     assert_eq!(get(&*other, Space::Index, &new), None);
     other.put(Space::Index, &new, b"other").expect("staged");
     txn.commit(Durability::Synced).expect("commits");
