@@ -11,6 +11,7 @@ use nagi_kv::{Capabilities, Engine};
 use crate::{
     Collection, Store, StoreOptions,
     annotations::Annotations,
+    attend,
     build::Build,
     cache::Cache,
     catalog::{self},
@@ -21,6 +22,7 @@ use crate::{
         change_log,
         commit::stamps::{self, Stamps},
         ddl::Idents,
+        members::Members,
         queue::Queue,
         reclaim::{self, Job, Reclaimer},
         transaction::OpenTransactions,
@@ -43,9 +45,10 @@ impl Store {
             true => options.record_cache_bytes,
             false => 0,
         };
-        let engine = node::join(engine, &options.node)?;
+        let (engine, seat) = node::join(engine, &options.node)?;
         let promises = engine.capabilities();
         let loaded = catalog::load(&*engine)?;
+        let members = seat.map(|lease| Arc::new(Members::new(lease, loaded.version)));
         if let Some(missing) = promises.missing(&NEEDED) {
             let name = engine.name();
             bail!(Code::ILLEGAL_OPERATION, "the storage engine {name} lacks {missing}");
@@ -56,8 +59,10 @@ impl Store {
         let random = clock::random().to_be_bytes();
         let reclaimer = Reclaimer::new(Arc::clone(&engine));
         match promises.drops_at_once {
+            // Those of other nodes: see `steward`.
+            _ if members.is_some() => {}
             true => reclaim::drop_ranges(&*engine, &loaded.dropped, &|| true)?,
-            false => reclaimer.push(Job::left_over(loaded.dropped)),
+            false => reclaimer.push(Job::left_over(loaded.dropped.clone())),
         }
         let shown = change_log::shown_in(&loaded.catalog);
         change_log::resume(&*engine, shown.as_deref())?;
@@ -80,6 +85,7 @@ impl Store {
             promises,
             queue: (!promises.conflicts_at_once).then(Queue::new),
             catalog: ArcSwap::from_pointee(loaded.catalog),
+            members,
             ddl: Mutex::new(Idents::new(&promises, loaded.next_ident)),
             cache: Cache::new(record_cache_bytes),
             cache_partition: CachePartition::new(record_cache_bytes as u64),
@@ -94,6 +100,18 @@ impl Store {
             ),
         };
         let store = Store { shared: Arc::new(shared), bound: None, client: Arc::default() };
+        let store = Arc::new(store);
+        if let Some(members) = &store.members {
+            members.note_fresh();
+            store.read_all_counts(members)?;
+            store.answer(members)?;
+            attend::start(&store, members);
+            if !store.is_only_member(members)? {
+                // What is unfinished may be another node's work. The rest is left to the steward.
+                return Ok(store);
+            }
+            store.reclaimer.push(Job::left_over(loaded.dropped));
+        }
         for (namespace, index) in loaded.unfinished {
             log::info!(target: "INDEX", id = 4841700, namespace = namespace.as_str(),
                 index = &*index; "Index build: dropping an index whose build was interrupted");
@@ -107,7 +125,7 @@ impl Store {
                 "Dropping a temporary collection of an earlier run");
             store.drop_collection(&collection.namespace)?;
         }
-        Ok(Arc::new(store))
+        Ok(store)
     }
 }
 

@@ -39,11 +39,14 @@
 //! Nothing here is used over an embedded engine. See decision 098, and docs/scale-out.md for what is missing before
 //! several nodes may own the data at once.
 
+mod board;
 mod counters;
 mod engine;
+mod enter;
 mod fence;
 mod holder;
 mod lease;
+mod seat;
 mod slots;
 mod txn;
 
@@ -53,11 +56,16 @@ use nagi_error::Result;
 use nagi_kv::Engine;
 
 use engine::Member;
-use lease::Lease;
+
+pub(crate) use board::{Board, Changes, Intent, put_intents, put_lock, remove_lock};
+pub(crate) use lease::Lease;
+pub(crate) use seat::{NodeId, Report, Seat};
 
 /// How this process takes part in a cluster. Without effect over an embedded engine.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
+    /// If it has the data alone.
+    pub mode: NodeMode,
     /// Its name in the errors and logs of other nodes.
     pub name: String,
     /// How long the lease lasts without being renewed: so long a node that was killed keeps others out. At least 3.
@@ -66,6 +74,16 @@ pub struct NodeOptions {
     pub waits: bool,
     /// Is told when another node has taken over: this process should end.
     pub on_lost: OnLost,
+}
+
+/// Who has the data. All nodes over the same data have the same mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum NodeMode {
+    /// This node alone: others are refused until its lease has ended.
+    #[default]
+    Sole,
+    /// It shares them with up to 127 others.
+    Member,
 }
 
 /// A function that is called once, on any thread, when another node has taken over. It must not use the store.
@@ -94,6 +112,7 @@ impl fmt::Debug for OnLost {
 impl Default for NodeOptions {
     fn default() -> NodeOptions {
         NodeOptions {
+            mode: NodeMode::Sole,
             name: format!("process {}", std::process::id()),
             lease_seconds: 10,
             waits: true,
@@ -103,14 +122,18 @@ impl Default for NodeOptions {
 }
 
 /// The engine that the store is to use: the engine itself if this process is its only writer, otherwise the engine as
-/// it is seen by the node that has the lease.
+/// it is seen by a node that has the lease. With it, the lease of a node that shares the data.
 ///
 /// # Errors
 /// 98 if another node has the lease and keeps it. Those of the engine.
-pub(crate) fn join(on: Arc<dyn Engine>, options: &NodeOptions) -> Result<Arc<dyn Engine>> {
+pub(crate) fn join(
+    on: Arc<dyn Engine>,
+    options: &NodeOptions,
+) -> Result<(Arc<dyn Engine>, Option<Arc<Lease>>)> {
     if on.capabilities().only_writer {
-        return Ok(on);
+        return Ok((on, None));
     }
-    let lease = Lease::acquire(on, options)?;
-    Ok(Arc::new(Member::new(Arc::new(lease))))
+    let lease = Arc::new(Lease::acquire(on, options)?);
+    let engine = Arc::new(Member::new(Arc::clone(&lease)));
+    Ok((engine, lease.is_seat().then_some(lease)))
 }
