@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use nagi_error::Result;
 use nagi_kv::{
-    Durability, Engine, Error, Read, Snapshot,
+    Durability, Engine, Error, Read, Snapshot, Txn,
     sync::{
         Condvar, Instant, Mutex,
         atomic::{AtomicU8, AtomicU64, Ordering::SeqCst},
@@ -235,14 +235,10 @@ impl Lease {
     /// `last` is what `renewing` protects.
     fn renew_alone(&self, last: &mut Option<Failed>) -> nagi_kv::Result<()> {
         self.check_state()?;
-        if self.is_seat() && self.now_ms() > self.fresh_ms.load(SeqCst) + 1000 * u64::from(self.seconds) {
-            let text = "the catalog of this node is older than its lease";
-            return Err(Error::Unreachable(text.into()));
-        }
         // Taken before the stamp: whatever became of their commits, it was before it.
         let unknown = self.slots.unknown();
         let begun = Instant::now();
-        let mut renewed = self.write(true);
+        let mut renewed = self.check_fresh().and_then(|()| self.write(true));
         for _ in 1..ATTEMPTS {
             match renewed {
                 Err(Error::Conflict) => renewed = self.write(true),
@@ -268,6 +264,27 @@ impl Lease {
         }
     }
 
+    /// A node with a seat does not renew its lease while its catalog may be older than that: others do not wait for it
+    /// any longer.
+    fn check_fresh(&self) -> nagi_kv::Result<()> {
+        let Some(number) = self.seat else { return Ok(()) };
+        if self.now_ms() <= self.fresh_ms.load(SeqCst) + 1000 * u64::from(self.seconds) {
+            return Ok(());
+        }
+        // Perhaps they have not waited.
+        let txn = begin(&*self.engine)?;
+        txn.read_stamp()?;
+        self.check_seat(&*txn, number)?;
+        Err(Error::Unreachable("the catalog of this node is older than its lease".into()))
+    }
+
+    fn check_seat(&self, txn: &dyn Txn, number: u16) -> nagi_kv::Result<()> {
+        match seat::one(txn, number)? {
+            Some(seat) if seat.node == self.node => Ok(()),
+            _ => Err(Error::TakenOver),
+        }
+    }
+
     /// Writes the lease, held from now on or ended. Returns the stamp of the read.
     fn write(&self, held: bool) -> nagi_kv::Result<u64> {
         let mut txn = begin(&*self.engine)?;
@@ -282,9 +299,7 @@ impl Lease {
                 enter::put(&mut *txn, &Holder { node, until, name })?;
             }
             Some(number) => {
-                if seat::one(&*txn, number)?.is_none_or(|seat| seat.node != self.node) {
-                    return Err(Error::TakenOver);
-                }
+                self.check_seat(&*txn, number)?;
                 match held {
                     true => {
                         let report = self.report.lock().clone();

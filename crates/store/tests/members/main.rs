@@ -8,6 +8,7 @@ mod build;
 mod bulk;
 #[path = "../it/capped.rs"]
 mod capped;
+mod changes;
 #[path = "../it/clustered.rs"]
 mod clustered;
 #[path = "../it/ddl.rs"]
