@@ -9,7 +9,7 @@ use nagi_kv::sync::{Condvar, Mutex};
 use nagi_kv::{Capabilities, Engine};
 
 use crate::{
-    Collection, Store, StoreOptions,
+    Collection, Namespace, Store, StoreOptions,
     annotations::Annotations,
     attend,
     build::Build,
@@ -101,31 +101,39 @@ impl Store {
         };
         let store = Store { shared: Arc::new(shared), bound: None, client: Arc::default() };
         let store = Arc::new(store);
-        if let Some(members) = &store.members {
-            members.note_fresh();
-            store.read_all_counts(members)?;
-            store.answer(members)?;
-            attend::start(&store, members);
-            if !store.is_only_member(members)? {
-                // What is unfinished may be another node's work. The rest is left to the steward.
-                return Ok(store);
-            }
+        let Some(members) = &store.members else {
+            store.clean_up(loaded.unfinished, options.keep_temporary)?;
+            return Ok(store);
+        };
+        members.note_fresh();
+        store.read_all_counts(members)?;
+        store.answer(members)?;
+        // What is unfinished may be another node's work. Then what is not is left to the steward.
+        if store.is_only_member(members)? {
             store.reclaimer.push(Job::left_over(loaded.dropped));
+            store.clean_up(loaded.unfinished, options.keep_temporary)?;
         }
-        for (namespace, index) in loaded.unfinished {
+        attend::start(&store, members);
+        Ok(store)
+    }
+
+    /// Drops what an earlier process has not finished, or has made for its own time only.
+    fn clean_up(&self, unfinished: Vec<(Namespace, Box<str>)>, keep_temporary: bool) -> Result<()> {
+        let catalog = self.catalog();
+        for (namespace, index) in unfinished {
             log::info!(target: "INDEX", id = 4841700, namespace = namespace.as_str(),
                 index = &*index; "Index build: dropping an index whose build was interrupted");
-            if let Some(collection) = store.collection(&namespace) {
-                store.give_up(&Build::left_over(&collection))?;
+            if let Some(collection) = catalog.collection(&namespace) {
+                self.give_up(&Build::left_over(collection))?;
             }
         }
-        let doomed = |c: &&Arc<Collection>| c.options.is_temporary() && !options.keep_temporary;
-        for collection in store.catalog().iter().filter(doomed) {
+        let doomed = |c: &&Arc<Collection>| c.options.is_temporary() && !keep_temporary;
+        for collection in catalog.iter().filter(doomed) {
             log::info!(target: "STORAGE", id = 9_000_072, namespace = collection.namespace.as_str();
                 "Dropping a temporary collection of an earlier run");
-            store.drop_collection(&collection.namespace)?;
+            self.drop_collection(&collection.namespace)?;
         }
-        Ok(store)
+        Ok(())
     }
 }
 

@@ -71,7 +71,9 @@ impl Store {
         duties.dropped = now;
         let new: Vec<_> =
             left.into_iter().filter(|range| !duties.reclaimed.contains(range)).collect();
-        let Some(members) = self.members.as_ref().filter(|_| !new.is_empty()) else { return Ok(()) };
+        let Some(members) = self.members.as_ref().filter(|_| !new.is_empty()) else {
+            return Ok(());
+        };
         // No node may use them any more. Otherwise the next time.
         let (seats, _) = members.seats()?;
         if seats.iter().all(|seat| seat.report.version >= version) {
@@ -115,9 +117,7 @@ impl Store {
             let specs: Vec<_> = wanted.map(|index| index.spec.doc.as_doc()).collect();
             let done = self.give_up(&build).and_then(|()| match specs.is_empty() {
                 true => Ok(()),
-                false => {
-                    self.create_indexes(namespace, &specs, BuildOptions::default()).map(drop)
-                }
+                false => self.create_indexes(namespace, &specs, BuildOptions::default()).map(drop),
             });
             if let Err(error) = done {
                 log::warn!(target: "INDEX", id = 8_200_439, namespace = namespace.as_str(),

@@ -8,6 +8,7 @@ mod contract;
 mod crash;
 mod failures;
 mod limits;
+mod members;
 mod nodes;
 mod opening;
 mod regions;

@@ -21,8 +21,8 @@ use crate::{
     annotations::Annotations,
     engine_error::engine,
     ident::{CatalogKey, Ident},
-    node::Board,
     index::{Building, Bulk, Multikey, multikey_words},
+    node::Board,
     record_key::Layout,
 };
 

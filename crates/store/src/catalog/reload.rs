@@ -34,11 +34,8 @@ impl Catalog {
             Some(changed) => changed,
             None => all(read, self)?,
         };
-        let mut new = Reloaded {
-            catalog: self.clone(),
-            replaced: Vec::new(),
-            published: Vec::new(),
-        };
+        let mut new =
+            Reloaded { catalog: self.clone(), replaced: Vec::new(), published: Vec::new() };
         let mut buf = Vec::new();
         for ident in changed {
             let older = self.names.by_ident(ident);

@@ -130,7 +130,8 @@ impl Multikey {
 impl Multikey {
     /// Takes over bits that are stored.
     pub(crate) fn learn(&self, stored: &[u64]) {
-        let is_new = |(seen, bits): (&AtomicU64, &u64)| seen.load(Ordering::Acquire) & bits != *bits;
+        let is_new =
+            |(seen, bits): (&AtomicU64, &u64)| seen.load(Ordering::Acquire) & bits != *bits;
         if self.seen.iter().zip(stored).any(is_new) {
             self.see(stored);
         }

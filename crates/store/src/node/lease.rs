@@ -253,8 +253,14 @@ impl Lease {
             }
             Err(error) => {
                 if matches!(error, Error::TakenOver) && self.state.swap(LOST, SeqCst) == HELD {
-                    log::error!(target: "STORAGE", id = 8_200_394, node = &*self.name;
-                        "Another node has taken over the data: this one answers no requests any more");
+                    match self.seat {
+                        None => log::error!(target: "STORAGE", id = 8_200_394, node = &*self.name;
+                            "Another node has taken over the data: this one answers no requests any more"),
+                        Some(_) => {
+                            log::error!(target: "STORAGE", id = 8_200_440, node = &*self.name;
+                            "The other nodes have given this one up: it answers no requests any more")
+                        }
+                    }
                     self.on_lost.tell();
                 }
                 let number = self.failures.fetch_add(1, SeqCst) + 1;

@@ -2,14 +2,16 @@
 //!
 //! An embedded engine promises that this process is the only writer (`Capabilities::only_writer`), and idents, record
 //! numbers, the catalog in memory and the gates of DDL rely on it. Over another engine, [`join`] wraps the engine so
-//! that one node at a time owns the data, by a lease, and a commit of any other node is refused by the engine itself.
-//! What need not rely on that does not: the wrapped engine still lacks `only_writer`, so idents and record numbers are
-//! taken in blocks (decision 101).
+//! that a commit of a node without a lease is refused by the engine itself. The lease is that of the data, which one
+//! node has alone, or that of one of the seats of nodes that share the data (decision 104, `store/members`). What need
+//! not rely on one node does not: the wrapped engine lacks `only_writer`, so idents and record numbers are taken in
+//! blocks (decision 101).
 //!
 //! ```text
 //!   Store --> Member --> engine of the cluster
 //!             |- lease     in the catalog: node, name, until when; renewed by a thread
-//!             |- fences    512 keys, one of which each commit writes
+//!             |            (`holder`: of the data; `seat`: of one of several nodes)
+//!             |- fences    512 keys for each seat, one of which each commit writes
 //!             `- counters  a part for each fence, so that two commits never write the same part
 //! ```
 //!
@@ -27,7 +29,8 @@
 //!
 //! A commit of A that is earlier than 105 makes B's transaction a conflict, and B repeats it. So B's first read sees
 //! every commit of A, and none follows. No clock of a machine has to be right for that, and no process may have been
-//! stopped at a bad moment. Clocks decide only when a node is given up, and whether a node whose lease has ended still
+//! stopped at a bad moment. A node that shares the data is declared dead in the same way: the other node removes its seat,
+//! and writes its fences (`enter`). Clocks decide only when a node is given up, and whether a node whose lease has ended still
 //! answers reads: [`lease::Lease::check`] refuses them by the monotonic clock.
 //!
 //! # Fences
@@ -36,8 +39,8 @@
 //! the fence is also that of the part of each counter to which the commit adds, and the fence remembers the part. Its
 //! value names the commit, so it tells afterwards if a commit without an answer took effect ([`fence`]).
 //!
-//! Nothing here is used over an embedded engine. See decision 098, and docs/scale-out.md for what is missing before
-//! several nodes may own the data at once.
+//! Nothing here is used over an embedded engine. `board`: what nodes that share the data tell each other. See decisions
+//! 098 and 104, and docs/scale-out.md.
 
 mod board;
 mod counters;

@@ -54,6 +54,15 @@ impl<'s> Frozen<'s> {
     }
 }
 
+impl Frozen<'_> {
+    /// The other nodes keep their writers out until this one knows what has become of its change.
+    pub(crate) fn leave_closed(&mut self) {
+        if let Some(closing) = self.closing.take() {
+            closing.leave();
+        }
+    }
+}
+
 impl Drop for Frozen<'_> {
     fn drop(&mut self) {
         for collection in &self.collections {

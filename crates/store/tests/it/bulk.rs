@@ -410,7 +410,8 @@ fn a_crash_in_any_phase_leaves_nothing() {
                         key.clear();
                         value.clear();
                         // The lease of the node that crashed has ended, be it of the data or of a seat.
-                        while found && space == Space::Catalog && [9, 11].contains(&cursor.key()[0]) {
+                        while found && space == Space::Catalog && [9, 11].contains(&cursor.key()[0])
+                        {
                             found = cursor.next()?;
                         }
                         if found {

@@ -8,8 +8,8 @@ use nagi_bson::{Doc, DocBuf, Value, ValueBuf, text::doc_text};
 use nagi_error::{Code, Result};
 use nagi_kv::{Durability, Engine, Memory, Space, TxnOptions};
 use nagi_store::{
-    BuildOptions, IndexSelector, RecordBuf, RecordId, RecordKey, Store, WriteOptions,
-    WriteTxn, keystring,
+    BuildOptions, IndexSelector, RecordBuf, RecordId, RecordKey, Store, WriteOptions, WriteTxn,
+    keystring,
 };
 use std::{cell::RefCell, sync::Arc};
 

@@ -29,13 +29,13 @@ mod random;
 mod rename;
 #[path = "../it/rising.rs"]
 mod rising;
+mod several;
 #[path = "../it/support.rs"]
 mod support;
 #[path = "../it/threads.rs"]
 mod threads;
 #[path = "../it/time_series.rs"]
 mod time_series;
-mod several;
 #[path = "../it/transactions.rs"]
 mod transactions;
 

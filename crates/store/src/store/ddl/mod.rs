@@ -18,8 +18,8 @@ mod shown_logs;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use nagi_error::Result;
-use nagi_kv::sync::{MutexGuard, point};
+use nagi_error::{Code, Error, Result};
+use nagi_kv::sync::{MutexGuard, atomic::Ordering::SeqCst, point};
 use nagi_kv::{Durability, Space, Txn, TxnOptions};
 
 use crate::{
@@ -241,7 +241,14 @@ impl<'s> Ddl<'s> {
         self.store.count_logged(&mut *self.txn, &self.logged)?;
         let version = self.stage_version()?;
         let publishing = self.store.stamps.publish();
-        let stamp = self.store.commit(self.txn, Durability::Buffered)?;
+        let stamp = match self.store.commit(self.txn, Durability::Buffered) {
+            Ok(stamp) => stamp,
+            Err(error) => {
+                drop(publishing);
+                self.store.doubt(&error, &mut self.state, self.frozen.as_mut());
+                return Err(error);
+            }
+        };
         self.store.put_current(&self.replaced, &self.published);
         point();
         self.store.catalog.store(Arc::new(self.catalog));
@@ -298,6 +305,21 @@ impl<'s> Ddl<'s> {
 }
 
 impl Store {
+    /// Over several nodes: the commit of a change has failed, but perhaps it has taken effect, or will. Nothing is
+    /// written before that is known.
+    fn doubt(&self, error: &Error, alone: &mut Idents, frozen: Option<&mut Frozen<'_>>) {
+        let Some(members) = &self.members else { return };
+        if error.code() == Code::WRITE_CONFLICT {
+            return;
+        }
+        members.is_behind.store(true, SeqCst);
+        if self.catch_up(members, alone).is_err()
+            && let Some(frozen) = frozen
+        {
+            frozen.leave_closed();
+        }
+    }
+
     /// Lets the collections refer to their new versions. A single store per collection, so that a collection that only
     /// changes never appears to be missing.
     pub(super) fn put_current(&self, replaced: &[Arc<Collection>], published: &[Arc<Collection>]) {

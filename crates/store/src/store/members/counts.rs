@@ -73,6 +73,10 @@ impl Store {
         for (ident, sums) in sums {
             if let Some(of) = catalog.names.by_ident(ident) {
                 of.state.set_parts(own(ident, &sums), sums.others);
+                if of.options.capped {
+                    // Perhaps another node has inserted what a tailable cursor waits for.
+                    of.state.arrivals.announce();
+                }
             }
         }
         Ok(next)

@@ -35,6 +35,7 @@ impl Store {
             self.publish_reloaded(reloaded);
             members.version.store(board.changes.version, SeqCst);
         }
+        members.is_behind.store(false, SeqCst);
         members.open(&board.intents);
         Ok(board)
     }

@@ -18,6 +18,7 @@ pub(crate) struct Closing<'s> {
     store: &'s Store,
     members: &'s Members,
     id: u64,
+    is_left: bool,
 }
 
 impl<'s> Closing<'s> {
@@ -29,7 +30,7 @@ impl<'s> Closing<'s> {
     ) -> Result<Closing<'s>> {
         let id = clock::random();
         members.posted.lock().insert(id);
-        let closing = Closing { store, members, id };
+        let closing = Closing { store, members, id, is_left: false };
         let intent = Intent { id, node: members.node(), idents: idents.into_iter().collect() };
         store.alone(&mut |txn| {
             let mut intents = Board::read(&*txn).map_err(engine)?.intents;
@@ -53,10 +54,19 @@ impl<'s> Closing<'s> {
     }
 }
 
+impl Closing<'_> {
+    /// Leaves it to the thread that answers other nodes, which removes it after it has read the newest catalog.
+    pub(crate) fn leave(mut self) {
+        self.is_left = true;
+    }
+}
+
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
         self.members.posted.lock().remove(&self.id);
-        if let Err(error) = self.store.remove_intent(self.id) {
+        if !self.is_left
+            && let Err(error) = self.store.remove_intent(self.id)
+        {
             // The thread that answers other nodes tries it again.
             log::warn!(target: "STORAGE", id = 8_200_433, error:% = error;
                 "The other nodes could not be told that a change of the catalog has ended; retrying");

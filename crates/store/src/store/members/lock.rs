@@ -57,7 +57,8 @@ impl Store {
             members.report()?;
             thread::sleep(POLL);
         }
-        let mut lock = CatalogLock { store: self, members, changes: Changes::default(), is_held: true };
+        let mut lock =
+            CatalogLock { store: self, members, changes: Changes::default(), is_held: true };
         lock.changes = self.catch_up(members, alone)?.changes;
         Ok(lock)
     }
@@ -96,7 +97,11 @@ impl Store {
 
 impl CatalogLock<'_> {
     /// Stages the next version of the catalog, which changes these collections. Returns its number.
-    pub(crate) fn stage(&self, txn: &mut dyn Txn, idents: impl IntoIterator<Item = Ident>) -> Result<u64> {
+    pub(crate) fn stage(
+        &self,
+        txn: &mut dyn Txn,
+        idents: impl IntoIterator<Item = Ident>,
+    ) -> Result<u64> {
         let changes = self.changes.next(idents);
         changes.put(txn).map_err(engine)?;
         Ok(changes.version)

@@ -78,6 +78,8 @@ pub(crate) struct Members {
     closed: Mutex<BTreeMap<u64, Closed>>,
     /// Own intents that are, or may be, on the board.
     posted: Mutex<BTreeSet<u64>>,
+    /// A change of this node has failed, and it is not known if it has taken effect: until it is, nothing is written.
+    pub(in crate::store) is_behind: AtomicBool,
     is_steward: AtomicBool,
     stops: Mutex<bool>,
     stopped: Condvar,
@@ -99,6 +101,7 @@ impl Members {
             version: AtomicU64::new(version),
             closed: Mutex::default(),
             posted: Mutex::default(),
+            is_behind: AtomicBool::new(false),
             is_steward: AtomicBool::new(false),
             stops: Mutex::default(),
             stopped: Condvar::new(),

@@ -169,7 +169,9 @@ impl WriteTxn<'_> {
         if multikey.durable.iter().zip(bits).all(known) {
             return Ok(());
         }
-        if let Some(of) = self.shared_collection(&|of| of.indexes.iter().any(|i| i.ident == index.ident)) {
+        if let Some(of) =
+            self.shared_collection(&|of| of.indexes.iter().any(|i| i.ident == index.ident))
+        {
             return self.store.publish_arrays(of, index, bits);
         }
         multikey.see(bits);

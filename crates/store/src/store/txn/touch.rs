@@ -56,7 +56,8 @@ impl WriteTxn<'_> {
         let pass = Entered { collection, pass: Some(collection.state.enter()) };
         // The check follows the entry into the gate: the freezer waits for the writers that are inside already. It
         // precedes the read of the newest version: the names change before the collection is unfrozen.
-        if collection.state.frozen.load(SeqCst) > 0 {
+        let is_behind = self.store.members.as_ref().is_some_and(|m| m.is_behind.load(SeqCst));
+        if is_behind || collection.state.frozen.load(SeqCst) > 0 {
             return Err(engine(nagi_kv::Error::Conflict));
         }
         let current = collection.state.current();
