@@ -26,8 +26,8 @@ use crate::{
 const DUTIES_EACH: Duration = Duration::from_secs(5);
 
 /// Starts the thread. It ends with the store, or when this node is out.
-pub(crate) fn start(store: &Arc<Store>, members: &Arc<Members>) {
-    let (shared, members) = (Arc::downgrade(&store.shared), Arc::clone(members));
+pub(crate) fn start(shared: &Arc<Shared>, members: &Arc<Members>) {
+    let (shared, members) = (Arc::downgrade(shared), Arc::clone(members));
     let thread = Builder::new().name("nodeCatalog".into());
     let started = thread.spawn(move || run(&shared, &members));
     if let Err(error) = started {

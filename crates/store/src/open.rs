@@ -6,7 +6,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use nagi_bson::oid::Generator;
 use nagi_error::{Code, Result, bail};
 use nagi_kv::sync::{Condvar, Mutex};
-use nagi_kv::{Capabilities, Engine};
+use nagi_kv::{Capabilities, Engine, Space};
 
 use crate::{
     Collection, Namespace, Store, StoreOptions,
@@ -15,7 +15,9 @@ use crate::{
     build::Build,
     cache::Cache,
     catalog::{self},
-    clock, node,
+    clock,
+    ident::Ident,
+    node::{self, Joined},
     store::{
         Shared,
         cache_partition::CachePartition,
@@ -45,7 +47,7 @@ impl Store {
             true => options.record_cache_bytes,
             false => 0,
         };
-        let (engine, seat) = node::join(engine, &options.node)?;
+        let Joined { engine, seat } = node::join(engine, &options.node)?;
         let promises = engine.capabilities();
         let loaded = catalog::load(&*engine)?;
         let members = seat.map(|lease| Arc::new(Members::new(lease, loaded.version)));
@@ -100,21 +102,30 @@ impl Store {
             ),
         };
         let store = Store { shared: Arc::new(shared), bound: None, client: Arc::default() };
-        let store = Arc::new(store);
-        let Some(members) = &store.members else {
-            store.clean_up(loaded.unfinished, options.keep_temporary)?;
-            return Ok(store);
+        store.finish_open(loaded.dropped, loaded.unfinished, options.keep_temporary)?;
+        Ok(Arc::new(store))
+    }
+
+    /// Completes what earlier processes have left, if no other node may be at work on it, and joins the others.
+    fn finish_open(
+        &self,
+        dropped: Vec<(Space, Ident)>,
+        unfinished: Vec<(Namespace, Box<str>)>,
+        keep_temporary: bool,
+    ) -> Result<()> {
+        let Some(members) = &self.members else {
+            return self.clean_up(unfinished, keep_temporary);
         };
         members.note_fresh();
-        store.read_all_counts(members)?;
-        store.answer(members)?;
-        // What is unfinished may be another node's work. Then what is not is left to the steward.
-        if store.is_only_member(members)? {
-            store.reclaimer.push(Job::left_over(loaded.dropped));
-            store.clean_up(loaded.unfinished, options.keep_temporary)?;
+        self.read_all_counts(members)?;
+        self.answer(members)?;
+        // Otherwise the steward does it.
+        if self.is_only_member(members)? {
+            self.reclaimer.push(Job::left_over(dropped));
+            self.clean_up(unfinished, keep_temporary)?;
         }
-        attend::start(&store, members);
-        Ok(store)
+        attend::start(&self.shared, members);
+        Ok(())
     }
 
     /// Drops what an earlier process has not finished, or has made for its own time only.

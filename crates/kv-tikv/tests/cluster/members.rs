@@ -1,5 +1,5 @@
-//! Stores that share the data, each with an engine of its own: what `crates/store/tests/members` tests over an engine in
-//! memory, against the cluster.
+//! Stores that share the data, each with an engine of its own: what `crates/store/tests/members` tests over an engine
+//! in memory, against the cluster.
 
 use std::{
     sync::{

@@ -209,27 +209,27 @@ mod tests {
 
     #[test]
     fn it_is_read_as_it_was_written() {
-        let engine = Memory::new();
-        assert_eq!(Board::read(engine.latest()).expect("reads"), Board::default());
+        let memory = Memory::new();
+        assert_eq!(Board::read(memory.latest()).expect("reads"), Board::default());
         let changes = Changes::default().next([Ident(7)]).next([Ident(3), Ident(9)]);
         let intent = |id, node| Intent { id, node: [node; 16], idents: vec![Ident(1), Ident(2)] };
         let intents = vec![intent(5, 1), intent(u64::MAX, 2)];
-        let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+        let mut txn = memory.begin(TxnOptions::default()).expect("begins");
         changes.put(&mut *txn).expect("puts");
         put_lock(&mut *txn, [2; 16]).expect("puts");
         put_intents(&mut *txn, &intents).expect("puts");
         txn.commit(Durability::Buffered).expect("commits");
         let board = Board { changes, lock: Some([2; 16]), intents };
-        assert_eq!(Board::read(engine.latest()).expect("reads"), board);
-        let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+        assert_eq!(Board::read(memory.latest()).expect("reads"), board);
+        let mut txn = memory.begin(TxnOptions::default()).expect("begins");
         remove_all_of(&mut *txn, [2; 16]).expect("removes");
         txn.commit(Durability::Buffered).expect("commits");
         let board = Board { lock: None, intents: vec![intent(5, 1)], ..board };
-        assert_eq!(Board::read(engine.latest()).expect("reads"), board);
-        let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+        assert_eq!(Board::read(memory.latest()).expect("reads"), board);
+        let mut txn = memory.begin(TxnOptions::default()).expect("begins");
         txn.put(Space::Catalog, &key(CatalogKey::Intents), b"\x05\0\0\0\0").expect("puts");
         txn.commit(Durability::Buffered).expect("commits");
-        assert!(matches!(Board::read(engine.latest()), Err(Error::Corrupt(_))));
+        assert!(matches!(Board::read(memory.latest()), Err(Error::Corrupt(_))));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! How a node comes to its lease: that of the data, which one node has, or a seat beside others; and how a seat ends.
 //!
 //! ```text
-//!   alone     writes the lease of the data, and the fences of seat 0         refused while a seat is held
-//!   member    writes a seat with a free number, and the fences of the seat   refused while the lease of the data is held
+//!   alone     writes the lease of the data, and the fences of seat 0         not while a seat is held
+//!   member    writes a seat with a free number, and the fences of the seat   not while the lease of the data is held
 //!   leaves    removes its seat, and writes its fences: a commit in flight is refused
 //!   is dead   the same, written by another node, after the lease of the seat has ended
 //! ```

@@ -1,5 +1,5 @@
-//! The lease of a node, of the data or of a seat: renewed by a thread, given up at the end. See the module above for why
-//! a node without it cannot commit, and `enter.rs` for how it is taken.
+//! The lease of a node, of the data or of a seat: renewed by a thread, given up at the end. See the module above for
+//! why a node without it cannot commit, and `enter.rs` for how it is taken.
 
 use std::{sync::Arc, time::Duration};
 

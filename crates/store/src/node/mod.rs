@@ -29,9 +29,9 @@
 //!
 //! A commit of A that is earlier than 105 makes B's transaction a conflict, and B repeats it. So B's first read sees
 //! every commit of A, and none follows. No clock of a machine has to be right for that, and no process may have been
-//! stopped at a bad moment. A node that shares the data is declared dead in the same way: the other node removes its seat,
-//! and writes its fences (`enter`). Clocks decide only when a node is given up, and whether a node whose lease has ended still
-//! answers reads: [`lease::Lease::check`] refuses them by the monotonic clock.
+//! stopped at a bad moment. A node that shares the data is declared dead in the same way: the other node removes its
+//! seat, and writes its fences (`enter`). Clocks decide only when a node is given up, and whether a node whose lease has
+//! ended still answers reads: [`lease::Lease::check`] refuses them by the monotonic clock.
 //!
 //! # Fences
 //!
@@ -124,19 +124,22 @@ impl Default for NodeOptions {
     }
 }
 
+/// See [`join`].
+pub(crate) struct Joined {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) seat: Option<Arc<Lease>>,
+}
+
 /// The engine that the store is to use: the engine itself if this process is its only writer, otherwise the engine as
 /// it is seen by a node that has the lease. With it, the lease of a node that shares the data.
 ///
 /// # Errors
 /// 98 if another node has the lease and keeps it. Those of the engine.
-pub(crate) fn join(
-    on: Arc<dyn Engine>,
-    options: &NodeOptions,
-) -> Result<(Arc<dyn Engine>, Option<Arc<Lease>>)> {
+pub(crate) fn join(on: Arc<dyn Engine>, options: &NodeOptions) -> Result<Joined> {
     if on.capabilities().only_writer {
-        return Ok((on, None));
+        return Ok(Joined { engine: on, seat: None });
     }
     let lease = Arc::new(Lease::acquire(on, options)?);
     let engine = Arc::new(Member::new(Arc::clone(&lease)));
-    Ok((engine, lease.is_seat().then_some(lease)))
+    Ok(Joined { engine, seat: lease.is_seat().then_some(lease) })
 }

@@ -363,8 +363,8 @@ fn counts_follow_those_of_other_nodes_and_are_exact_for_the_own() {
     assert_eq!(third.collection(&namespace).unwrap().count(), count);
 }
 
-/// A node dies with the lock of the catalog, or with an intent on the board: after its lease others go on, and it cannot
-/// write any more when it is back.
+/// A node dies with the lock of the catalog, or with an intent on the board: after its lease others go on, and it
+/// cannot write any more when it is back.
 #[test]
 fn a_node_that_dies_in_a_change_of_the_catalog_holds_no_other_up_for_longer_than_its_lease() {
     let engine = Arc::new(Minimal::new());
@@ -432,7 +432,7 @@ fn an_index_whose_node_dies_is_built_by_another() {
     }
 }
 
-/// A node that is stopped for longer than its lease, with a write that it has begun with an old version of a collection.
+/// A node is stopped for longer than its lease, with a write that it has begun with an old version of a collection.
 #[test]
 fn a_node_that_was_stopped_cannot_write_with_an_old_version() {
     let engine = Arc::new(Minimal::new());

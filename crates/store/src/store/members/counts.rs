@@ -24,7 +24,7 @@ impl Store {
     pub(crate) fn read_all_counts(&self, members: &Members) -> Result<()> {
         let mut from = Some(Ident(0));
         while let Some(next) = from {
-            from = self.read_parts(members, next, usize::MAX, &|_, of| Some(of.own))?;
+            from = self.read_parts(members, next, usize::MAX, &|_| true)?;
         }
         Ok(())
     }
@@ -32,7 +32,7 @@ impl Store {
     /// Takes over what other nodes have added, of the counters from `from` on. Returns where to go on, from the first
     /// one if all were read. A scan.
     pub(crate) fn read_counts(&self, members: &Members, from: Ident) -> Result<Ident> {
-        let next = self.read_parts(members, from, PARTS_MAX, &|_, _| None)?;
+        let next = self.read_parts(members, from, PARTS_MAX, &|_| false)?;
         Ok(next.unwrap_or(Ident(0)))
     }
 
@@ -41,7 +41,7 @@ impl Store {
         members: &Members,
         from: Ident,
         parts_max: usize,
-        own: &dyn Fn(Ident, &Sums) -> Option<(i64, i64)>,
+        with_own: &dyn Fn(Ident) -> bool,
     ) -> Result<Option<Ident>> {
         let catalog = self.catalog.load_full();
         let snapshot = self.engine.snapshot().map_err(engine)?;
@@ -72,7 +72,7 @@ impl Store {
         }
         for (ident, sums) in sums {
             if let Some(of) = catalog.names.by_ident(ident) {
-                of.state.set_parts(own(ident, &sums), sums.others);
+                of.state.set_parts(with_own(ident).then_some(sums.own), sums.others);
                 if of.options.capped {
                     // Perhaps another node has inserted what a tailable cursor waits for.
                     of.state.arrivals.announce();
@@ -84,7 +84,6 @@ impl Store {
 
     /// Reads the counters of one collection, after a commit whose outcome is unknown.
     pub(crate) fn reread_counts(&self, members: &Members, of: Ident) -> Result<()> {
-        let own = |ident: Ident, sums: &Sums| (ident == of).then_some(sums.own);
-        self.read_parts(members, of, 1, &own).map(drop)
+        self.read_parts(members, of, 1, &|ident| ident == of).map(drop)
     }
 }

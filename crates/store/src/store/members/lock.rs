@@ -1,18 +1,18 @@
-//! The catalog lock: one change of the catalog at a time, over all nodes. It is held from the look at the newest catalog
-//! to the commit, for a few requests. Whoever waits for it has the lock of DDL of its process.
+//! The catalog lock: one change of the catalog at a time, over all nodes. It is held from the look at the newest
+//! catalog to the commit, for a few requests. Whoever waits for it has the lock of DDL of its process.
 
 use std::time::Duration;
 
 use nagi_error::{Code, Result, bail};
 use nagi_kv::{
-    Durability, Txn, TxnOptions,
+    Txn,
     sync::{Instant, thread},
 };
 
 use super::{Members, SeqCst};
 use crate::{
     Store,
-    engine_error::{UNDETERMINED, engine},
+    engine_error::engine,
     ident::Ident,
     node::{Board, Changes, NodeId, put_lock, remove_lock},
     store::ddl::Idents,
@@ -65,23 +65,14 @@ impl Store {
 
     /// Returns who has it, if that is another node.
     fn try_lock_catalog(&self, members: &Members) -> Result<Option<NodeId>> {
-        loop {
-            let mut txn = self.engine.begin(TxnOptions { lock_wait_ms: 0 }).map_err(engine)?;
-            txn.read_stamp().map_err(engine)?;
-            match Board::read(&*txn).map_err(engine)?.lock {
-                Some(other) if other != members.node() => return Ok(Some(other)),
-                // Of an attempt whose outcome is unknown.
-                Some(_) => return Ok(None),
-                None => put_lock(&mut *txn, members.node()).map_err(engine)?,
+        self.alone(&mut |txn| {
+            let holder = Board::read(&*txn).map_err(engine)?.lock;
+            // The own one is of an attempt whose outcome was unknown.
+            if holder.is_none() {
+                put_lock(txn, members.node()).map_err(engine)?;
             }
-            match self.commit(txn, Durability::Synced) {
-                Ok(_) => return Ok(None),
-                Err(error) if [Code::WRITE_CONFLICT, UNDETERMINED].contains(&error.code()) => {
-                    thread::yield_now();
-                }
-                Err(error) => return Err(error),
-            }
-        }
+            Ok(holder.filter(|holder| *holder != members.node()))
+        })
     }
 
     /// Gives it back, if this node has it. Called under the lock of DDL.
@@ -136,7 +127,7 @@ impl Drop for CatalogLock<'_> {
         {
             // The thread that answers other nodes tries it again.
             log::warn!(target: "STORAGE", id = 8_200_432, error:% = error;
-                "The lock of the catalog could not be given back; retrying");
+                "The lock of the catalog could not be released; retrying");
         }
     }
 }

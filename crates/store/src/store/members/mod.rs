@@ -7,8 +7,8 @@
 //!   node that changes               board (stored)              every other node
 //!   freeze the own writers
 //!   post an intent           -->    intent 7: collection 12
-//!                                                         -->   freeze the writers of collection 12; when they have left,
-//!   wait for all seats       <--    seat 1: closed [7]    <--   say so in the own seat
+//!                                                         -->   freeze the writers of collection 12
+//!   wait for all seats       <--    seat 1: closed [7]    <--   when they have left, say so in the own seat
 //!   lock, catch up, change   -->    version 42: 12
 //!   remove the intent        -->                          -->   read collection 12, let writers in
 //!   wait for all seats       <--    seat 1: version 42    <--   say so
@@ -16,16 +16,16 @@
 //! ```
 //!
 //! A writer therefore never commits with another version than the stored one, and after the answer every node reads
-//! with the new one. A node that does not answer is either late, until its lease ends, or is declared dead then, and its
-//! fences are written: whatever it still tries to commit is a conflict. So neither step relies on a clock, nor on a
+//! with the new one. A node that does not answer is either late, until its lease ends, or is declared dead then, and
+//! its fences are written: whatever it still tries to commit is a conflict. So neither step relies on a clock, nor on a
 //! node that is stopped at a bad moment.
 //!
 //! New collections have no writers, so they need no intent. Paths with arrays and facts of buckets, which plans rely on
 //! in all nodes, are published in the same way before the write that makes them true.
 //!
 //! Nothing here waits for other nodes while it has the catalog lock, or the lock of DDL of this process; and the thread
-//! that answers other nodes (`crate::attend`) waits for nothing. So nodes that change the catalog at once cannot wait for
-//! each other.
+//! that answers other nodes (`crate::attend`) waits for nothing. So nodes that change the catalog at once cannot wait
+//! for each other.
 //!
 //! `lock.rs`: one change at a time; `intents.rs`: writers kept out; `follow.rs`: changes of other nodes; `facts.rs`.
 
