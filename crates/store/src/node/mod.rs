@@ -30,8 +30,8 @@
 //! A commit of A that is earlier than 105 makes B's transaction a conflict, and B repeats it. So B's first read sees
 //! every commit of A, and none follows. No clock of a machine has to be right for that, and no process may have been
 //! stopped at a bad moment. A node that shares the data is declared dead in the same way: the other node removes its
-//! seat, and writes its fences (`enter`). Clocks decide only when a node is given up, and whether a node whose lease has
-//! ended still answers reads: [`lease::Lease::check`] refuses them by the monotonic clock.
+//! seat, and writes its fences (`enter`). Clocks decide only when a node is given up, and whether a node whose lease
+//! has ended still answers reads: [`lease::Lease::check`] refuses them by the monotonic clock.
 //!
 //! # Fences
 //!
