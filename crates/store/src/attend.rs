@@ -16,10 +16,7 @@ use nagi_kv::sync::{
 use crate::{
     Store,
     steward::Duties,
-    store::{
-        Shared,
-        members::{Members, POLL, POLL_CLOSING},
-    },
+    store::{Shared, members::Members},
 };
 
 /// How often counts are read, and the steward looks for work.
@@ -37,9 +34,10 @@ pub(crate) fn start(shared: &Arc<Shared>, members: &Arc<Members>) {
     }
 }
 
-fn run(shared: &Weak<Shared>, members: &Members) {
+fn run(shared: &Weak<Shared>, members: &Arc<Members>) {
     let (mut is_late, mut pause) = (false, Duration::ZERO);
     let (mut duties, mut next) = (Duties::default(), Instant::now());
+    let mut seen = (0, next);
     let at_work = Arc::new(AtomicBool::new(false));
     while members.pause(pause) && !members.is_over() {
         let Some(shared) = shared.upgrade() else { return };
@@ -51,7 +49,7 @@ fn run(shared: &Weak<Shared>, members: &Members) {
             next = Instant::now() + DUTIES_EACH;
             attend(store, members, &mut duties, &at_work)
         });
-        pause = if members.is_closing() { POLL_CLOSING } else { POLL };
+        pause = members.next_look(&mut seen);
         match answered {
             Ok(()) if is_late => {
                 is_late = false;
@@ -71,21 +69,20 @@ fn run(shared: &Weak<Shared>, members: &Members) {
 /// Counts, and the steward's work, of which the long part is done by a thread of its own.
 fn attend(
     store: Store,
-    members: &Members,
+    members: &Arc<Members>,
     duties: &mut Duties,
     at_work: &Arc<AtomicBool>,
 ) -> Result<()> {
     duties.count_from = store.read_counts(members, duties.count_from)?;
     store.elect(members)?;
-    if !members.is_steward() {
-        return Ok(());
+    if members.is_steward() {
+        store.reclaim_left_over(duties)?;
     }
-    store.reclaim_left_over(duties)?;
-    let orphans = store.orphans(members)?;
+    let orphans = store.orphans(members, members.is_steward())?;
     if !orphans.is_empty() && !at_work.swap(true, SeqCst) {
-        let done = Arc::clone(at_work);
+        let (done, members) = (Arc::clone(at_work), Arc::clone(members));
         let work = move || {
-            store.adopt(orphans);
+            store.adopt(&members, orphans);
             done.store(false, SeqCst);
         };
         if thread::Builder::new().name("nodeSteward".into()).spawn(work).is_err() {

@@ -12,7 +12,7 @@ use crate::{
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::Index,
-    node::{Board, NodeId},
+    node::Board,
     store::{members::Members, reclaim::Job},
 };
 
@@ -84,36 +84,43 @@ impl Store {
         Ok(())
     }
 
-    /// Builds whose node is out.
-    pub(crate) fn orphans(&self, members: &Members) -> Result<Vec<Orphan>> {
+    /// Builds whose node is out, and those of this node that have failed and could not be undone. `of_others`: those,
+    /// too.
+    pub(crate) fn orphans(&self, members: &Members, of_others: bool) -> Result<Vec<Orphan>> {
         let catalog = self.catalog.load_full();
         let unfinished = |of: &&Arc<Collection>| of.indexes.iter().any(|index| !index.ready);
         let collections: Vec<_> = catalog.iter().filter(unfinished).cloned().collect();
         if collections.is_empty() {
             return Ok(Vec::new());
         }
+        // After the look at the catalog: a build that is in it, and is not over, counts.
+        let builds_nothing = members.builds_nothing();
         let (seats, _) = members.seats()?;
-        let has_seat = |owner: NodeId| seats.iter().any(|seat| seat.node == owner);
-        let is_orphan = |index: &&Arc<Index>| {
-            let owner = index.building.and_then(|building| building.owner);
-            !index.ready && !owner.is_some_and(has_seat)
+        let is_orphan = |index: &&Arc<Index>| match index.building.and_then(|of| of.owner) {
+            Some(owner) if owner == members.node() => builds_nothing,
+            Some(owner) => of_others && !seats.iter().any(|seat| seat.node == owner),
+            None => of_others,
         };
         let orphans = collections.into_iter().filter_map(|collection| {
-            let indexes: Vec<_> = collection.indexes.iter().filter(is_orphan).cloned().collect();
+            let unfinished = collection.indexes.iter().filter(|index| !index.ready);
+            let indexes: Vec<_> = unfinished.filter(is_orphan).cloned().collect();
             (!indexes.is_empty()).then(|| Orphan { build: Build { collection, indexes } })
         });
         Ok(orphans.collect())
     }
 
-    /// Drops what there is of these indexes, and builds them.
-    pub(crate) fn adopt(&self, orphans: Vec<Orphan>) {
+    /// Drops what there is of these indexes, and builds them, unless the client of this node has got an error for them.
+    pub(crate) fn adopt(&self, members: &Members, orphans: Vec<Orphan>) {
         for Orphan { build } in orphans {
             let namespace = &build.collection.namespace;
             for index in &build.indexes {
                 log::info!(target: "INDEX", id = 8_200_438, namespace = namespace.as_str(),
-                    index = index.name(); "Index build: the node that built the index is out; beginning again");
+                    index = index.name(); "Index build: an unfinished index was left; dropping it or beginning again");
             }
-            let wanted = build.indexes.iter().filter(|index| !index.is_copy());
+            let of_others = |index: &&Arc<Index>| {
+                index.building.is_none_or(|building| building.owner != Some(members.node()))
+            };
+            let wanted = build.indexes.iter().filter(|index| !index.is_copy()).filter(of_others);
             let specs: Vec<_> = wanted.map(|index| index.spec.doc.as_doc()).collect();
             let done = self.give_up(&build).and_then(|()| match specs.is_empty() {
                 true => Ok(()),

@@ -132,17 +132,18 @@ impl Store {
         if let Some(bound) = self.private() {
             return self.create_private_indexes(bound, namespace, &specs);
         }
-        let (result, started, _place) = loop {
+        let (result, started, _place, _building) = loop {
             let place = self.place_for(namespace, &specs, options)?;
+            let building = self.members.as_ref().map(|members| members.begin_build());
             match self.start(namespace, &specs) {
                 // Another client is building the same index: wait, then check again.
                 Err(error) if error.code() == Code::INDEX_BUILD_ALREADY_IN_PROGRESS => {
-                    drop(place);
+                    drop((place, building));
                     self.wait_for_build(options)?;
                 }
                 other => {
                     let (result, started) = other?;
-                    break (result, started, place);
+                    break (result, started, place, building);
                 }
             }
         };

@@ -28,6 +28,7 @@ pub struct Repaired {
 impl Store {
     /// `reIndex`: rebuilds all indexes and returns their number. Codes 26, 166, 12587, 11000.
     pub fn reindex(&self, namespace: &Namespace, options: BuildOptions<'_>) -> Result<usize> {
+        let _building = self.members.as_ref().map(|members| members.begin_build());
         let (old, build) = self.start_again(namespace)?;
         let built = self
             .fill_indexes(&build, options)

@@ -13,6 +13,7 @@ mod changes;
 mod clustered;
 #[path = "../it/ddl.rs"]
 mod ddl;
+mod faults;
 #[path = "../it/keys.rs"]
 mod keys;
 #[path = "../it/middle.rs"]

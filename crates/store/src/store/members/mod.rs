@@ -44,7 +44,7 @@ use std::{
 use nagi_error::{Code, Result, bail};
 use nagi_kv::sync::{
     Condvar, Instant, Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
     thread,
 };
 
@@ -60,9 +60,12 @@ pub(crate) use intents::Closing;
 pub(crate) use lock::CatalogLock;
 
 /// How often a node looks at the board.
-pub(crate) const POLL: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
+/// The same for a second after a change: often others follow.
+const POLL_BUSY: Duration = Duration::from_millis(20);
+const BUSY: Duration = Duration::from_secs(1);
 /// The same while writers leave a collection that another node wants to change.
-pub(crate) const POLL_CLOSING: Duration = Duration::from_millis(5);
+const POLL_CLOSING: Duration = Duration::from_millis(5);
 /// How often a node that changes the catalog looks for the answers of others.
 const ANSWER_POLL: Duration = Duration::from_millis(10);
 /// So long a change of the catalog waits for another node that lives and does not answer. A dead one is out after the
@@ -81,6 +84,8 @@ pub(crate) struct Members {
     /// A change of this node has failed, and it is not known if it has taken effect: until it is, nothing is written.
     pub(in crate::store) is_behind: AtomicBool,
     is_steward: AtomicBool,
+    /// Index builds of this process.
+    builds: AtomicUsize,
     stops: Mutex<bool>,
     stopped: Condvar,
 }
@@ -93,7 +98,27 @@ struct Closed {
     is_left: bool,
 }
 
+/// An index build of this process, until it is dropped.
+pub(crate) struct Building<'m>(&'m Members);
+
+impl Drop for Building<'_> {
+    fn drop(&mut self) {
+        self.0.builds.fetch_sub(1, SeqCst);
+    }
+}
+
 impl Members {
+    /// Before an index build publishes anything.
+    pub(crate) fn begin_build(&self) -> Building<'_> {
+        self.builds.fetch_add(1, SeqCst);
+        Building(self)
+    }
+
+    /// True if this process builds no index: what there is of its builds was left by failures.
+    pub(crate) fn builds_nothing(&self) -> bool {
+        self.builds.load(SeqCst) == 0
+    }
+
     /// `version`: of the catalog in memory.
     pub(crate) fn new(lease: Arc<Lease>, version: u64) -> Members {
         Members {
@@ -103,6 +128,7 @@ impl Members {
             posted: Mutex::default(),
             is_behind: AtomicBool::new(false),
             is_steward: AtomicBool::new(false),
+            builds: AtomicUsize::new(0),
             stops: Mutex::default(),
             stopped: Condvar::new(),
         }
@@ -161,9 +187,16 @@ impl Members {
         !*stops
     }
 
-    /// True if writers have still to leave a collection.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.closed.lock().values().any(|closed| !closed.is_left)
+    /// How long to wait before the next look at the board. `seen`: the version of the last look, and when it changed.
+    pub(crate) fn next_look(&self, seen: &mut (u64, Instant)) -> Duration {
+        let (version, closed) = (self.version.load(SeqCst), self.closed.lock());
+        if closed.values().any(|closed| !closed.is_left) {
+            return POLL_CLOSING;
+        }
+        if seen.0 != version || !closed.is_empty() {
+            *seen = (version, Instant::now());
+        }
+        if seen.1.elapsed() < BUSY { POLL_BUSY } else { POLL }
     }
 
     /// Tells the others which version of the catalog this node has, and which collections have no writers here.
