@@ -12,7 +12,7 @@ use std::{
 
 use nagi_bson::{Doc, DocBuf, Value, doc};
 use nagi_error::Result;
-use nagi_kv::{Engine, Error, Faults, Faulty, Minimal, Point};
+use nagi_kv::{Engine, Error, Faults, Faulty, Minimal, Point, Space};
 use nagi_store::{
     BuildOptions, CollMod, Collection, IndexSelector, Namespace, NodeMode, OnLost, RecordBuf,
     Rename, Store, StoreOptions, WriteOptions, WriteTxn,
@@ -454,6 +454,75 @@ fn a_node_that_was_stopped_cannot_write_with_an_old_version() {
     let later = insert(&stopped.store, &namespace, &doc! { "_id": 2 });
     assert_eq!(error(later).split(':').next(), Some("91"));
     assert_eq!(check_valid(&living, &namespace), 1);
+}
+
+/// What a node says in its seat: the number of intents on whose collections it has no writers.
+fn closed(engine: &Minimal, node: &str) -> usize {
+    let mut cursor = engine.latest().cursor(Space::Catalog, &[11], &[12]).unwrap();
+    let mut found = cursor.seek(&[11]).unwrap();
+    while found {
+        let seat = Doc::parse_wrapped(cursor.value()).unwrap();
+        if seat.get("name") == Value::String(node) {
+            return seat.get("closed").as_array().unwrap().iter().count();
+        }
+        found = cursor.next().unwrap();
+    }
+    panic!("no seat of {node}")
+}
+
+/// From the moment when a node has said that it has no writers until it has the new version, it lets none in. Here the
+/// change takes seconds meanwhile, because it waits for a third node.
+#[test]
+fn writers_are_kept_out_until_their_node_has_the_new_version() {
+    let engine = Arc::new(Minimal::new());
+    let namespace = name("d.c");
+    let nodes = [open(&engine, 0), open(&engine, 1)];
+    insert(&nodes[0], &namespace, &doc! { "_id": 0, "a": 0 }).unwrap();
+    let dead = Mortal::open(&engine, "dead");
+    dead.kill();
+    thread::scope(|scope| {
+        let changing = scope.spawn(|| index(&nodes[0], &namespace, "{key: {a: 1}, name: 'a'}"));
+        until("the answer", || closed(&engine, "node 1") > 0);
+        insert(&nodes[1], &name("d.other"), &doc! { "_id": 1 }).unwrap();
+        assert_eq!(indexes(&nodes[1], &namespace), "_id_");
+        insert(&nodes[1], &namespace, &doc! { "_id": 1, "a": 1 }).unwrap();
+        assert!(indexes(&nodes[1], &namespace).starts_with("_id_ a"));
+        changing.join().unwrap().unwrap();
+    });
+    assert_eq!(check_valid(&nodes[0], &namespace), 2);
+    assert_eq!(closed(&engine, "node 1"), 0);
+}
+
+/// A change waits for a writer that another node has let in before.
+#[test]
+fn a_change_waits_for_the_writers_of_other_nodes() {
+    let engine = Arc::new(Minimal::new());
+    let namespace = name("d.c");
+    let nodes = [open(&engine, 0), open(&engine, 1)];
+    insert(&nodes[0], &namespace, &doc! { "_id": 0 }).unwrap();
+    let collection = nodes[1].collection(&namespace).unwrap();
+    thread::scope(|scope| {
+        let mut dropping = None;
+        let write = &mut |txn: &mut WriteTxn<'_>| -> Result<()> {
+            txn.insert(&collection, doc! { "_id": 1 }.as_doc())?;
+            dropping = Some(
+                scope.spawn(|| nodes[0].drop_collection(&namespace).map(|gone| gone.is_some())),
+            );
+            // New writers are kept out already, and the change is not made.
+            let other = doc! { "_id": 2 };
+            until("the intent", || {
+                let refused = nodes[1].write_once(WriteOptions::default(), &mut |txn| {
+                    txn.insert(&collection, other.as_doc()).map(drop)
+                });
+                refused.is_err_and(|error| error.code().0 == 112)
+            });
+            assert!(nodes[0].collection(&namespace).is_some());
+            Ok(())
+        };
+        nodes[1].write_once(WriteOptions::default(), write).unwrap();
+        assert!(dropping.unwrap().join().unwrap().unwrap());
+    });
+    assert!(nodes[1].collection(&namespace).is_none());
 }
 
 /// The data are one node's alone, or those of several; what is refused says so.

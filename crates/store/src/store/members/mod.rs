@@ -196,7 +196,8 @@ impl Members {
         if seen.0 != version || !closed.is_empty() {
             *seen = (version, Instant::now());
         }
-        if seen.1.elapsed() < BUSY { POLL_BUSY } else { POLL }
+        let since = Instant::now().saturating_duration_since(seen.1);
+        if since < BUSY { POLL_BUSY } else { POLL }
     }
 
     /// Tells the others which version of the catalog this node has, and which collections have no writers here.
