@@ -1,5 +1,5 @@
-//! The thread of a node that shares the data with others: it answers them, reads the counts that they have changed, and
-//! does the steward's work if this node is the one that does it.
+//! The threads of a node that shares the data with others. One answers them. The other one reads the counts that they
+//! have changed, and does the steward's work if this node is the one that does it; that may take longer.
 
 use std::{
     sync::{Arc, Weak, atomic::Ordering::SeqCst},
@@ -22,35 +22,31 @@ use crate::{
 /// How often counts are read, and the steward looks for work.
 const DUTIES_EACH: Duration = Duration::from_secs(5);
 
-/// Starts the thread. It ends with the store, or when this node is out.
+/// Starts the threads. They end with the store, or when this node is out.
 pub(crate) fn start(shared: &Arc<Shared>, members: &Arc<Members>) {
-    let (shared, members) = (Arc::downgrade(shared), Arc::clone(members));
-    let thread = Builder::new().name("nodeCatalog".into());
-    let started = thread.spawn(move || run(&shared, &members));
-    if let Err(error) = started {
-        // Without it the lease of this node ends.
-        log::error!(target: "STORAGE", id = 8_200_434, error:% = error;
-            "The thread that answers other nodes cannot be started");
+    let threads: [(&str, fn(&Weak<Shared>, &Arc<Members>)); 2] =
+        [("nodeCatalog", answer), ("nodeDuties", attend)];
+    for (name, run) in threads {
+        let (shared, members) = (Arc::downgrade(shared), Arc::clone(members));
+        let started = Builder::new().name(name.into()).spawn(move || run(&shared, &members));
+        if let Err(error) = started {
+            // Without the first one the lease of this node ends.
+            log::error!(target: "STORAGE", id = 8_200_434, thread = name, error:% = error;
+                "A thread that works with the other nodes cannot be started");
+        }
     }
 }
 
-fn run(shared: &Weak<Shared>, members: &Arc<Members>) {
-    let (mut is_late, mut pause) = (false, Duration::ZERO);
-    let (mut duties, mut next) = (Duties::default(), Instant::now());
-    let mut seen = (0, next);
-    let at_work = Arc::new(AtomicBool::new(false));
+fn store_of(shared: &Weak<Shared>) -> Option<Store> {
+    Some(Store { shared: shared.upgrade()?, bound: None, client: Arc::default() })
+}
+
+/// Answers the other nodes.
+fn answer(shared: &Weak<Shared>, members: &Arc<Members>) {
+    let (mut is_late, mut pause, mut seen) = (false, Duration::ZERO, (0, Instant::now()));
     while members.pause(pause) && !members.is_over() {
-        let Some(shared) = shared.upgrade() else { return };
-        let store = Store { shared, bound: None, client: Arc::default() };
-        let answered = store.answer(members).and_then(|()| {
-            if Instant::now() < next {
-                return Ok(());
-            }
-            next = Instant::now() + DUTIES_EACH;
-            attend(store, members, &mut duties, &at_work)
-        });
-        pause = members.next_look(&mut seen);
-        match answered {
+        let Some(store) = store_of(shared) else { return };
+        match store.answer(members) {
             Ok(()) if is_late => {
                 is_late = false;
                 log::info!(target: "STORAGE", id = 8_200_436; "The catalog is up to date again");
@@ -63,11 +59,27 @@ fn run(shared: &Weak<Shared>, members: &Arc<Members>) {
             }
             Err(_) => {}
         }
+        pause = members.next_look(&mut seen);
+    }
+}
+
+fn attend(shared: &Weak<Shared>, members: &Arc<Members>) {
+    let (mut duties, mut pause) = (Duties::default(), Duration::ZERO);
+    let at_work = Arc::new(AtomicBool::new(false));
+    while members.pause(pause) && !members.is_over() {
+        let Some(store) = store_of(shared) else { return };
+        if let Err(error) = do_duties(store, members, &mut duties, &at_work)
+            && !members.is_over()
+        {
+            log::debug!(target: "STORAGE", id = 8_200_441, error:% = error;
+                "Counts of other nodes, or what one node does for all, have to wait");
+        }
+        pause = DUTIES_EACH;
     }
 }
 
 /// Counts, and the steward's work, of which the long part is done by a thread of its own.
-fn attend(
+fn do_duties(
     store: Store,
     members: &Arc<Members>,
     duties: &mut Duties,

@@ -141,6 +141,59 @@ fn a_change_is_seen_by_every_node_when_it_is_answered() {
     }
 }
 
+/// More than the board lists: the whole catalog is read.
+#[test]
+fn changes_of_many_collections_are_followed() {
+    const COUNT: usize = 300;
+    let engine = Arc::new(Minimal::new());
+    let first = open(&engine, 0);
+    for n in 0..COUNT {
+        first.create_collection(&name(&format!("d.c{n}")), Doc::EMPTY).unwrap();
+    }
+    insert(&first, &name("e.c"), &doc! { "_id": 1 }).unwrap();
+    let second = open(&engine, 1);
+    assert_eq!(second.catalog().iter().count(), COUNT + 1);
+    let kept = second.collection(&name("e.c")).unwrap();
+    first.drop_database("d").unwrap();
+    assert_eq!(second.catalog().iter().count(), 1);
+    assert!(second.is_newest(&kept), "it has not changed");
+    insert(&second, &name("d.c1"), &doc! { "_id": 1 }).unwrap();
+    assert_eq!(check_valid(&first, &name("d.c1")), 1);
+}
+
+#[test]
+fn views_and_time_series_are_those_of_all_nodes() {
+    let engine = Arc::new(Minimal::new());
+    let nodes = [open(&engine, 0), open(&engine, 1)];
+    let (series, view) = (name("d.s"), name("d.v"));
+    let options = parse("{timeseries: {timeField: 't', metaField: 'm'}}");
+    nodes[0].create_collection(&series, options.as_doc()).unwrap();
+    let options = parse("{viewOn: 'c', pipeline: [{$match: {a: 1}}]}");
+    nodes[1].create_collection(&view, options.as_doc()).unwrap();
+    assert!(nodes[0].collection(&view).unwrap().is_view());
+    let pipeline = parse("{p: [{$match: {a: 2}}]}");
+    let changes = CollMod { pipeline: pipeline.get("p").as_array(), ..CollMod::default() };
+    nodes[0].coll_mod(&view, changes).unwrap();
+    let shown = nodes[1].collection(&view).unwrap().options.doc.as_doc().to_string();
+    assert!(shown.contains("a: 2"), "{shown}");
+    let buckets = nodes[1].buckets_of(&series).unwrap();
+    let time = Value::DateTime(5000);
+    let bucket = doc! {
+        "_id": (Value::ObjectId(&[0; 12])),
+        "control": { "version": 2, "min": { "t": time }, "max": { "t": time }, "count": 1 },
+        "data": {},
+    };
+    let facts = || nodes[0].buckets_of(&series).unwrap().bucket_facts();
+    assert!(facts().id_range(Some(7), None).is_some());
+    let write = &mut |txn: &mut WriteTxn<'_>| txn.insert(&buckets, bucket.as_doc()).map(drop);
+    nodes[1].write(WriteOptions::default(), write).unwrap();
+    // Its id is not its begin: known to the other node, too.
+    assert!(facts().id_range(Some(7), None).is_none());
+    nodes[0].drop_collection(&series).unwrap();
+    nodes[0].drop_collection(&view).unwrap();
+    assert_eq!(nodes[1].catalog().iter().count(), 0);
+}
+
 /// Nodes insert into collections that none of them knows: each is created once.
 #[test]
 fn a_collection_that_several_nodes_create_at_once_is_one() {
