@@ -22,10 +22,12 @@ use crate::{
 /// How often counts are read, and the steward looks for work.
 const DUTIES_EACH: Duration = Duration::from_secs(5);
 
+/// What a thread does.
+type Run = fn(&Weak<Shared>, &Arc<Members>);
+
 /// Starts the threads. They end with the store, or when this node is out.
 pub(crate) fn start(shared: &Arc<Shared>, members: &Arc<Members>) {
-    let threads: [(&str, fn(&Weak<Shared>, &Arc<Members>)); 2] =
-        [("nodeCatalog", answer), ("nodeDuties", attend)];
+    let threads: [(&str, Run); 2] = [("nodeCatalog", answer), ("nodeDuties", attend)];
     for (name, run) in threads {
         let (shared, members) = (Arc::downgrade(shared), Arc::clone(members));
         let started = Builder::new().name(name.into()).spawn(move || run(&shared, &members));
