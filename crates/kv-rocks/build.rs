@@ -14,6 +14,7 @@ const FILES: &[&str] = &[
     "damage.cc",
     "encrypted.cc",
     "governor.cc",
+    "late_reads.cc",
     "memtable.cc",
     "merge.cc",
     "read_back.cc",

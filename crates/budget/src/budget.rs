@@ -18,6 +18,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::{
     Charge, Gauges, Pool,
     line::{Holders, Line, Patience},
+    meter::REQUEST_POOLS,
 };
 
 /// Interval at which a waiting charge calls its caller's `go_on`.
@@ -237,13 +238,20 @@ impl Budget {
         go_on: &mut dyn FnMut() -> Patience,
     ) -> Option<Charge> {
         let mut charge = Charge::empty(self, pool);
-        // A message that is larger than its pool is admitted alone, but not beside the engine's background work.
-        let mut ask = || match self.pool(Pool::Compactions).used {
-            0 => charge.try_grow(bytes),
-            _ => charge.try_grow_within_all(bytes),
+        // One that is larger than its pool is admitted alone in it. Beyond the limit of all pools, it is admitted if no
+        // request and no background work of the engine holds memory.
+        let mut ask = || match self.is_at_rest() {
+            true => charge.try_grow(bytes),
+            false => charge.try_grow_within_all(bytes),
         };
         let charged = self.wait_for_turn(pool, bytes, wait, go_on, &mut ask);
         charged.then_some(charge)
+    }
+
+    /// Returns true if nothing holds memory that will be released soon.
+    fn is_at_rest(&self) -> bool {
+        let is_free = |pool: &Pool| self.pool(*pool).used == 0;
+        REQUEST_POOLS.iter().all(is_free) && is_free(&Pool::Compactions)
     }
 
     /// Calls `ask` until it succeeds, at most for `wait`, and counts waits and refusals.
@@ -301,6 +309,13 @@ impl Budget {
     /// Counts a charge that was refused.
     pub(crate) fn note_refused(&self, pool: Pool) {
         self.state(pool).refused.fetch_add(1, SeqCst);
+    }
+
+    /// Returns true if a request that has `own` bytes of a pool could get `bytes` more.
+    pub(crate) fn would_take(&self, pool: Pool, bytes: u64, own: u64) -> bool {
+        let (used, demand) = (self.pool(pool).used, self.demand());
+        let in_pool = used.saturating_add(bytes) <= self.limit(pool) || used <= own;
+        in_pool && demand.saturating_add(bytes) <= self.demand_max_for(bytes)
     }
 
     /// Charges `bytes` to a pool. Returns false if the pool or the budget lacks the capacity. `own`: what the

@@ -44,7 +44,7 @@ impl Charge {
     }
 
     /// Like [`Charge::try_grow_strictly`], for a holder that is not a request: it does not count among those of which
-    /// the oldest may wait.
+    /// the youngest ends.
     pub(crate) fn try_grow_within_all(&mut self, bytes: u64) -> bool {
         let fits = self.budget.demand().checked_add(bytes);
         fits.is_some_and(|sum| sum <= self.budget.demand_max_for(bytes)) && self.try_grow(bytes)
@@ -56,7 +56,7 @@ impl Charge {
     }
 
     /// Like [`Charge::try_grow_strictly`], but waits in the queue. Returns false if there was no capacity in time, if
-    /// `go_on` returned false, or if the charge is not empty and others have held memory for longer. See
+    /// `go_on` returned false, or if all who hold memory wait and this one has held it for the shortest time. See
     /// [`crate::line`].
     pub(crate) fn grow_in_line(
         &mut self,

@@ -1,9 +1,10 @@
 //! The queue of requests that wait for memory (first in, first out), without deadlock and without starvation.
 //!
 //! A request that holds no memory yet joins the queue, and only the first of the queue may allocate: so a large
-//! request is not overtaken forever by many small ones. Small requests may overtake it for [`PASS_TIME`]. Of the
-//! requests that hold memory already, only the oldest may wait, at the front of the queue; the others fail at once.
-//! So no two requests wait for memory of each other, and at least one of all makes progress.
+//! request is not overtaken forever by many small ones. Small requests may overtake it for [`PASS_TIME`]. Requests that
+//! hold memory already wait at the front of the queue, the oldest holder first. When all memory is held by requests that
+//! wait, the youngest of these holders fails, and the others continue with what it releases. So the oldest one makes
+//! progress.
 //!
 //! Two others use the queue. A message that is still to be read ([`Budget::wait_for_turn`]) holds nothing and has no
 //! deadline of its request yet. Messages are served in the order of arrival in their pool; small ones pass. One that
@@ -63,11 +64,22 @@ struct Place {
     own_bytes: u64,
     /// It holds memory, or is background work: none that comes earlier stands before it.
     is_ahead: bool,
+    /// The number of the request in [`Holders`], if it holds memory, and what it waits for.
+    held: Option<(u64, Need)>,
+}
+
+/// What a request that holds memory waits for.
+#[derive(Clone, Copy, Debug)]
+struct Need {
+    pool: Pool,
+    bytes: u64,
+    /// What it has of the pool.
+    own: u64,
 }
 
 impl Place {
     fn new(number: u64) -> Place {
-        Place { number, since: Instant::now(), own_bytes: 0, is_ahead: false }
+        Place { number, since: Instant::now(), own_bytes: 0, is_ahead: false, held: None }
     }
 }
 
@@ -120,15 +132,24 @@ impl Line {
         self.next
     }
 
-    fn join(&mut self, at_front: bool) -> u64 {
+    /// Adds a request; one that holds memory before all that do not, and before those that have held it for less long.
+    fn join(&mut self, held: Option<(u64, Need)>) -> u64 {
         self.next += 1;
-        let own_bytes = own_bytes();
-        let place = Place { own_bytes, is_ahead: at_front, ..Place::new(self.next) };
-        match at_front {
-            true => self.waiting.push_front(place),
-            false => self.waiting.push_back(place),
-        }
+        let is_ahead = held.is_some();
+        let place = Place { own_bytes: own_bytes(), is_ahead, held, ..Place::new(self.next) };
+        let is_behind = |other: &Place| match (other.held, held) {
+            (Some((other, _)), Some((number, _))) => other > number,
+            (None, held) => held.is_some(),
+            (Some(_), None) => false,
+        };
+        let at = self.waiting.iter().position(is_behind).unwrap_or(self.waiting.len());
+        self.waiting.insert(at, place);
         self.next
+    }
+
+    /// The requests that hold memory, with what they wait for.
+    fn holders(&self) -> impl Iterator<Item = (u64, Need)> {
+        self.waiting.iter().filter_map(|place| place.held)
     }
 
     pub(crate) fn leave(&mut self, number: u64) {
@@ -171,10 +192,6 @@ impl Holders {
     pub(crate) fn leave(&self, number: u64) {
         self.0.lock().1.remove(&number);
     }
-
-    fn is_eldest(&self, number: u64) -> bool {
-        self.0.lock().1.first() == Some(&number)
-    }
 }
 
 /// A request for memory that may have to wait.
@@ -197,18 +214,18 @@ impl Budget {
             return true;
         }
         let mut line = self.queue.lock();
-        let eldest = who.held_since.map(|number| self.holders.is_eldest(number));
-        if (eldest.is_some() || line.lets_pass(who.bytes)) && ask() {
+        if (who.held_since.is_some() || line.lets_pass(who.bytes)) && ask() {
             return true;
         }
         let never_fits = who.own.saturating_add(who.bytes) > self.demand_max();
-        if never_fits || eldest == Some(false) || line.waiting.len() >= WAITING_MAX {
+        if never_fits || line.waiting.len() >= WAITING_MAX {
             self.note_refused(who.pool);
             return false;
         }
         self.note_waited(who.pool);
         self.waiting.fetch_add(1, SeqCst);
-        let number = line.join(eldest.is_some());
+        let need = Need { pool: who.pool, bytes: who.bytes, own: who.own };
+        let number = line.join(who.held_since.map(|since| (since, need)));
         let until = Instant::now() + if who.go_on.is_some() { WAIT_MAX } else { STALL_MAX };
         let (mut moved, mut freed) = (Instant::now(), self.freed_count());
         let served = loop {
@@ -219,13 +236,9 @@ impl Budget {
             if freed != self.freed_count() {
                 (moved, freed) = (now, self.freed_count());
             }
-            // Nothing that does not wait can release any memory.
-            let alone = eldest.is_some()
-                && REQUEST_POOLS.iter().map(|pool| self.pool(*pool).used).sum::<u64>()
-                    <= line.own_bytes()
-                && self.pool(Pool::Compactions).used == 0;
+            let stuck = who.held_since.is_some_and(|since| self.is_stuck(&line, since));
             let told = who.go_on.as_mut().is_some_and(|go_on| !go_on());
-            if alone || told || now >= until || now - moved >= STALL_MAX {
+            if stuck || told || now >= until || now - moved >= STALL_MAX {
                 break false;
             }
             self.freed.wait_for(&mut line, LOOK_AROUND);
@@ -238,6 +251,16 @@ impl Budget {
         // The next request is at the front of the queue.
         self.freed.notify_all();
         served
+    }
+
+    /// Returns true if all that hold memory wait, none of them can have what it waits for, and this one has held its
+    /// memory for the shortest time.
+    fn is_stuck(&self, line: &Line, held_since: u64) -> bool {
+        let fits = |need: Need| self.would_take(need.pool, need.bytes, need.own);
+        line.holders().all(|(since, need)| since <= held_since && !fits(need))
+            && REQUEST_POOLS.iter().map(|pool| self.pool(*pool).used).sum::<u64>()
+                <= line.own_bytes()
+            && self.pool(Pool::Compactions).used == 0
     }
 
     /// Calls `ask`, which tries to charge `bytes` for a message, until it succeeds. Returns false after `wait` in which
@@ -368,32 +391,68 @@ mod tests {
         assert_eq!((budget.demand(), waiting(&budget)), (0, 0));
     }
 
-    #[test]
-    fn of_those_who_hold_something_the_eldest_waits_and_the_others_end() {
-        let budget = Budget::new(100 * MIB);
-        let (told, tell) = channel::<()>();
-        let elder = std::thread::spawn({
-            let budget = Arc::clone(&budget);
-            move || {
-                let mut charge = Charge::empty(&budget, Pool::Evaluation);
-                assert!(charge.grow_in_line(15 * MIB, None));
-                tell.recv().unwrap();
-                assert!(charge.grow_in_line(10 * MIB, None), "it waits");
-                assert!(
-                    !charge.grow_in_line(1000 * MIB, None),
-                    "it is alone, nobody can give it more"
-                );
+    /// A request that holds `bytes`, and waits for the next ones that are sent. Says which it got.
+    fn holder(
+        budget: &Arc<Budget>,
+        bytes: u64,
+    ) -> (std::sync::mpsc::Sender<u64>, std::thread::JoinHandle<Vec<bool>>) {
+        let (tell, told) = channel::<u64>();
+        let (ready, begun) = channel::<()>();
+        let budget = Arc::clone(budget);
+        let thread = std::thread::spawn(move || {
+            let mut charge = Charge::empty(&budget, Pool::Evaluation);
+            assert!(charge.grow_in_line(bytes, None));
+            ready.send(()).unwrap();
+            let mut got = Vec::new();
+            for bytes in told {
+                got.push(charge.grow_in_line(bytes, Some(&mut || true)));
+                if got.last() == Some(&false) {
+                    break;
+                }
             }
+            got
         });
-        until(|| budget.demand() == 15 * MIB);
-        let mut younger = Charge::empty(&budget, Pool::Evaluation);
-        assert!(younger.grow_in_line(15 * MIB, None));
-        told.send(()).unwrap();
+        begun.recv().unwrap();
+        (tell, thread)
+    }
+
+    #[test]
+    fn of_those_who_hold_something_and_wait_for_each_other_the_youngest_ends() {
+        let budget = Budget::new(100 * MIB);
+        let holders = [(); 3].map(|()| holder(&budget, 10 * MIB));
+        let begun = Instant::now();
+        // The limit is 30: each waits for what the others hold.
+        for (place, (tell, _)) in holders.iter().enumerate() {
+            tell.send(10 * MIB).unwrap();
+            until(|| waiting(&budget) == place + 1 || holders[2].1.is_finished());
+        }
+        let [(first, eldest), (second, middle), (_, youngest)] = holders;
+        assert_eq!(youngest.join().unwrap(), [false]);
+        // The first has what the third released, and does not wait any more. The second waits for it.
+        drop(first);
+        assert_eq!(eldest.join().unwrap(), [true]);
+        drop(second);
+        assert_eq!(middle.join().unwrap(), [true]);
+        assert!(begun.elapsed() < STALL_MAX / 2, "it is seen at once");
+        assert_eq!((budget.demand(), waiting(&budget)), (0, 0));
+    }
+
+    #[test]
+    fn one_that_holds_something_waits_for_those_that_run() {
+        let budget = Budget::new(100 * MIB);
+        let (first, elder) = holder(&budget, 15 * MIB);
+        let (second, younger) = holder(&budget, 15 * MIB);
+        second.send(10 * MIB).unwrap();
         until(|| waiting(&budget) == 1);
-        assert!(!younger.grow_in_line(10 * MIB, Some(&mut || panic!("it does not wait"))));
-        drop(younger);
-        elder.join().unwrap();
-        assert_eq!(budget.demand(), 0);
+        drop((first, second));
+        assert_eq!(elder.join().unwrap(), []);
+        assert_eq!(younger.join().unwrap(), [true]);
+        // Alone, nothing can give it more.
+        let (tell, alone) = holder(&budget, 15 * MIB);
+        let _full = budget.try_charge(Pool::IndexBuilds, 20 * MIB).unwrap();
+        tell.send(50 * MIB).unwrap();
+        drop(tell);
+        assert_eq!(alone.join().unwrap(), [false]);
     }
 
     #[test]

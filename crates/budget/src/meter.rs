@@ -44,15 +44,17 @@ thread_local! {
     static CHARGE: RefCell<Option<Charge>> = const { RefCell::new(None) };
     static REFUSAL: Cell<Refusal> = const { Cell::new(Refusal::None) };
     static COPIES: Cell<usize> = const { Cell::new(OWN_COPIES) };
-    static READ: Cell<Read> = const { Cell::new(Read { bytes: 0, is_old: false }) };
+    static READ: Cell<Read> = const { Cell::new(Read { bytes: 0, last: 0, is_old: false }) };
 }
 
-/// The large value that the engine holds for the request of this thread, as far as it is known: the one that was read
-/// last.
-#[derive(Clone, Copy)]
+/// The large values that the engine holds for the request of this thread, as far as it is known: usually the one that
+/// was read last.
+#[derive(Clone, Copy, Default)]
 struct Read {
-    /// Counted for it.
+    /// Counted for them.
     bytes: i64,
+    /// The size of the one that was read last.
+    last: i64,
     /// [`ease`] was called since then.
     is_old: bool,
 }
@@ -84,9 +86,43 @@ pub fn read_large(bytes: usize, waits: bool) -> bool {
         return true;
     }
     forget_read();
+    count_read(bytes, waits)
+}
+
+/// Like [`read_large`], while the engine keeps the values that it has read before for this request.
+#[must_use]
+pub fn read_another(bytes: usize, waits: bool) -> bool {
+    if LIMIT.get() == i64::MAX {
+        return true;
+    }
+    // The buffer of the last one is free.
+    let Read { bytes: counted, last, .. } = READ.get();
+    note(-last);
+    READ.set(Read { bytes: counted - last, ..Read::default() });
+    count_read(bytes, waits)
+}
+
+/// Like [`read_large`], for a value that takes the place of one that was read before, while the engine keeps the others.
+#[must_use]
+pub fn read_instead(bytes: usize, waits: bool) -> bool {
+    let counted = READ.get();
+    if !counts(bytes) {
+        return read_large(bytes, waits);
+    }
+    READ.set(Read { is_old: false, ..counted });
+    true
+}
+
+/// Returns true if a value of `bytes` is counted.
+fn counts(bytes: usize) -> bool {
+    let counted = usize::try_from(READ.get().bytes).unwrap_or(0);
+    counted >= bytes.saturating_mul(READ_COPIES)
+}
+
+fn count_read(bytes: usize, waits: bool) -> bool {
     let read = bytes.saturating_mul(READ_COPIES);
     if !has(read) {
-        // With an empty charge it waits in the queue; otherwise only the oldest request waits.
+        // With an empty charge it waits in the order of arrival.
         give_back();
         let step = bytes.saturating_mul(READ_COPIES + COPIES.get());
         let granted = match waits {
@@ -99,7 +135,8 @@ pub fn read_large(bytes: usize, waits: bool) -> bool {
     }
     let held = i64::try_from(read).unwrap_or(i64::MAX);
     note(held);
-    READ.set(Read { bytes: held, is_old: false });
+    let bytes = READ.get().bytes.saturating_add(held);
+    READ.set(Read { bytes, last: held / READ_COPIES as i64, is_old: false });
     true
 }
 
@@ -107,8 +144,7 @@ pub fn read_large(bytes: usize, waits: bool) -> bool {
 /// Returns true if that is the value that was read last.
 #[must_use]
 pub fn hold_large(bytes: usize, waits: bool) -> bool {
-    let counted = usize::try_from(READ.get().bytes).unwrap_or(0);
-    counted >= bytes.saturating_mul(READ_COPIES) || read_large(bytes, waits)
+    counts(bytes) || read_large(bytes, waits)
 }
 
 fn fits_in_turn(more: usize) -> bool {
@@ -139,7 +175,7 @@ pub fn release_read() {
 }
 
 fn forget_read() {
-    let read = READ.replace(Read { bytes: 0, is_old: false });
+    let read = READ.take();
     note(-read.bytes);
 }
 
@@ -243,7 +279,7 @@ pub fn has(more: usize) -> bool {
 }
 
 /// Like [`fits`], but waits in the queue if there is no capacity. Returns false if there was none in time, if `go_on`
-/// returned false, or if the request holds memory and others have held theirs for longer. Without `go_on` the attached
+/// returned false, or if all requests that hold memory wait and this one has held it for the shortest time. Without `go_on` the attached
 /// check is called ([`attach_interrupt`]); without one the wait is short.
 #[cold]
 #[must_use]
@@ -478,6 +514,14 @@ mod tests {
         assert!(used(&budget, 49), "the cursor may still be on it");
         ease();
         assert!(used(&budget, 0));
+        // The engine keeps both, and the third; then it replaces one.
+        assert!(read_large(10 * MIB, false));
+        assert!(read_another(10 * MIB, false) && read_another(20 * MIB, false));
+        assert!(used(&budget, 119), "two, and a whole step for the third");
+        assert!(read_instead(25 * MIB, false));
+        assert!(used(&budget, 119));
+        release_read();
+        assert!(used(&budget, 0));
         expect_copies(5);
         assert!(read_large(10 * MIB, false));
         assert!(used(&budget, 69));
@@ -515,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_charge_waits_and_a_later_one_only_behind_nobody() {
+    fn a_charge_waits_for_those_of_others() {
         let budget = Budget::new(100 * MIB as u64);
         let full = budget.limit(Pool::Evaluation);
         let other = budget.try_charge(Pool::Evaluation, full).unwrap();
@@ -535,15 +579,18 @@ mod tests {
         ));
         holder.join().unwrap();
         let others = Arc::clone(&budget);
-        // Another request that came later holds memory, so it does not wait for what this one has.
+        // Another request that came later holds memory, too, and waits for what this one has.
         let later = std::thread::spawn(move || {
             let _request = Metering::begin(&others);
             assert!(fits_in_time(5 * MIB, None));
-            let go_on: &mut dyn FnMut() -> bool =
-                &mut || panic!("it holds something, it must not wait");
-            fits_in_time(30 * MIB, Some(go_on))
+            let mut waited = false;
+            let go_on: &mut dyn FnMut() -> bool = &mut || {
+                waited = true;
+                false
+            };
+            (fits_in_time(30 * MIB, Some(go_on)), waited)
         });
-        assert!(!later.join().unwrap());
+        assert_eq!(later.join().unwrap(), (false, true));
         assert!(budget.pool(Pool::Evaluation).refused > 0);
     }
 }

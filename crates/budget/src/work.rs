@@ -7,7 +7,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
@@ -19,20 +19,11 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Longest wait in which no request releases a large amount: those that hold memory may themselves be waiting for more.
 const STALL_MAX: Duration = Duration::from_secs(1);
 
-/// What the work of an engine and the engine know of each other.
+/// What the engine tells its work.
 #[derive(Debug, Default)]
 pub struct WorkOrders {
     /// The engine is being closed, and the work ends by itself: it does not wait.
     pub stops: AtomicBool,
-    /// Work that waits for memory. Commits that hold memory must not wait for it.
-    waiting: AtomicUsize,
-}
-
-impl WorkOrders {
-    /// Returns true if work waits for memory.
-    pub fn waits(&self) -> bool {
-        self.waiting.load(SeqCst) > 0
-    }
 }
 
 /// The memory of one flush or compaction. When it is dropped, the allocator returns its free pages.
@@ -77,7 +68,6 @@ impl Work {
         let mut line = budget.queue.lock();
         let number = line.join_work();
         budget.waiting.fetch_add(1, SeqCst);
-        self.orders.waiting.fetch_add(1, SeqCst);
         let begun = Instant::now();
         let (mut moved, mut freed) = (begun, budget.freed_count());
         let granted = loop {
@@ -97,7 +87,6 @@ impl Work {
             budget.freed.wait_for(&mut line, LOOK_AROUND);
         };
         line.leave(number);
-        self.orders.waiting.fetch_sub(1, SeqCst);
         budget.waiting.fetch_sub(1, SeqCst);
         budget.freed.notify_all();
         granted
@@ -137,9 +126,6 @@ mod tests {
             }
         });
         while !budget.has_waiting() {
-            std::thread::yield_now();
-        }
-        while !orders.waits() {
             std::thread::yield_now();
         }
         orders.stops.store(true, SeqCst);

@@ -70,16 +70,24 @@ export function elapsedText(operation) {
   return operation.active === false ? 'idle' : micros(elapsed(operation));
 }
 
+/** What `op` says of a statement of `update`, `delete` or `bulkWrite`: its command is the statement, without a name. */
+const STATEMENTS = ['insert', 'update', 'remove'];
+
 export function nameOf(operation) {
   if (isIdleSession(operation)) return brief(operation.desc ?? operation.type, 80);
-  const [first] = Object.keys(operation.command ?? {});
-  return operation.msg ? brief(operation.msg, 80) : (first ?? operation.op ?? operation.type ?? '');
+  if (operation.msg) return brief(operation.msg, 80);
+  if (STATEMENTS.includes(operation.op)) return operation.op;
+  // A command that was cut begins with a note of that.
+  const first = Object.keys(operation.command ?? {}).find((name) => name !== '$truncated');
+  return first ?? operation.op ?? operation.type ?? '';
 }
 
 /** What an operation waits for, or ''. */
 function waitsFor(operation) {
   if (operation.waitingForLock) return 'waits for the lock of fsync';
   if (operation.waitingForTransaction) return 'waits for a transaction of another client';
+  if (operation.waitingForWrite) return 'waits for another write of the same document or key';
+  if (operation.waitingForDisk) return 'waits for the disk to take its commit';
   return operation.currentQueue ? 'waits for a ticket' : '';
 }
 

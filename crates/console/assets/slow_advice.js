@@ -11,7 +11,7 @@ export const ADVISE = JSON.stringify({ nagiAdvise: 1, measure: false });
 const isOf = (group, row) =>
   row.get('ns') === group.ns &&
   row.get('operation') === group.name &&
-  group.hash === String(row.get('planCacheShapeHash')) &&
+  group.hash === String(row.get('planCacheShapeHash') ?? '') &&
   group.stages === String(row.get('stagesHash') ?? '');
 
 /**

@@ -115,6 +115,7 @@ async fn serve(state: Arc<State>, socket: TcpStream, peer: SocketAddr, visit: Vi
     let Ok(local) = socket.local_addr() else { return };
     let _ = socket.set_nodelay(true);
     let _ = rustix::net::sockopt::set_tcp_user_timeout(&socket, VANISHED_AFTER.as_millis() as u32);
+    let socket = Patience::new(socket, UNREAD_MAX).shown_in(visit.unread().clone());
     let visit = Arc::new(visit);
     let service = service_fn(move |request| {
         let (state, visit) = (state.clone(), visit.clone());
@@ -127,7 +128,7 @@ async fn serve(state: Arc<State>, socket: TcpStream, peer: SocketAddr, visit: Vi
         .max_buf_size(HEAD_BYTES_MAX)
         // A copy of the reply would not be counted.
         .writev(true)
-        .serve_connection(TokioIo::new(Patience::new(socket, UNREAD_MAX)), service)
+        .serve_connection(TokioIo::new(socket), service)
         .await;
 }
 

@@ -6,14 +6,36 @@
 use std::future::Future;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// What a client must read in the time.
 const READ_BYTES_MIN: usize = 64 << 10;
+
+/// Since when a client has left unread what waits for it.
+#[derive(Default)]
+pub(crate) struct Unread(Mutex<Option<std::time::Instant>>);
+
+impl Unread {
+    fn set(&self, waits: bool) {
+        *self.0.lock() = waits.then(std::time::Instant::now);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn begin(&self, since: std::time::Instant) {
+        *self.0.lock() = Some(since);
+    }
+
+    /// Returns true if it is so long.
+    pub(crate) fn lasts(&self, time: Duration) -> bool {
+        self.0.lock().is_some_and(|since| since.elapsed() >= time)
+    }
+}
 
 /// Reads and writes `S`; writes fail that have to wait for the client, and advance by less than [`READ_BYTES_MIN`] in
 /// the whole time.
@@ -25,11 +47,25 @@ pub(crate) struct Patience<S> {
     waits: bool,
     /// The bytes that were written in parts since then.
     advanced: usize,
+    unread: Arc<Unread>,
 }
 
 impl<S> Patience<S> {
     pub(crate) fn new(socket: S, time_max: Duration) -> Patience<S> {
-        Patience { socket, time_max, alarm: Box::pin(sleep(time_max)), waits: false, advanced: 0 }
+        let alarm = Box::pin(sleep(time_max));
+        let unread = Arc::default();
+        Patience { socket, time_max, alarm, waits: false, advanced: 0, unread }
+    }
+
+    /// Others see in `unread` how long a write has waited.
+    pub(crate) fn shown_in(self, unread: Arc<Unread>) -> Patience<S> {
+        Patience { unread, ..self }
+    }
+
+    fn set_waits(&mut self, waits: bool) {
+        if std::mem::replace(&mut self.waits, waits) != waits {
+            self.unread.set(waits);
+        }
     }
 
     /// Turns a write of `wanted` bytes that is pending for too long into an error.
@@ -43,16 +79,18 @@ impl<S> Patience<S> {
             self.advanced += wrote.as_ref().map_or(0, |count| *count);
             let is_part = wrote.as_ref().is_ok_and(|count| *count < wanted);
             if !is_part || self.advanced >= READ_BYTES_MIN {
-                (self.waits, self.advanced) = (false, 0);
+                self.set_waits(false);
+                self.advanced = 0;
             }
             return Poll::Ready(wrote);
         }
         if !self.waits {
-            self.waits = true;
+            self.set_waits(true);
             self.alarm.as_mut().reset(Instant::now() + self.time_max);
         }
-        self.alarm.as_mut().poll(cx).map(|()| {
-            self.waits = false;
+        let late = self.alarm.as_mut().poll(cx);
+        late.map(|()| {
+            self.set_waits(false);
             Err(Error::from(ErrorKind::TimedOut))
         })
     }
@@ -128,10 +166,18 @@ mod tests {
             let (socket, _) = listener.accept().unwrap();
             socket.set_nonblocking(true).unwrap();
             let socket = tokio::net::TcpStream::from_std(socket).unwrap();
-            let mut socket = Patience::new(socket, Duration::from_millis(50));
+            let unread = Arc::<Unread>::default();
+            let mut socket =
+                Patience::new(socket, Duration::from_millis(50)).shown_in(unread.clone());
             let bytes = vec![0; 64 << 20];
-            let error = write_all(&mut socket, &bytes).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::TimedOut);
+            let watched = async {
+                while !unread.lasts(Duration::from_millis(5)) {
+                    tokio::task::yield_now().await;
+                }
+            };
+            let (wrote, ()) = tokio::join!(write_all(&mut socket, &bytes), watched);
+            assert_eq!(wrote.unwrap_err().kind(), ErrorKind::TimedOut);
+            assert!(!unread.lasts(Duration::ZERO));
             // One that reads is served.
             socket.time_max = Duration::from_secs(30);
             let reads = std::thread::spawn(move || {

@@ -2,16 +2,22 @@
 //!
 //! A browser keeps connections for its next requests, and a client may send nothing, or a part of a request. Such a
 //! connection is closed when its place is needed, the oldest one of the address that has the most: so clients that are
-//! silent, however many, keep out no other, and those of one address do not push out those of another.
+//! silent, however many, keep out no other, and those of one address do not push out those of another. Those that do not
+//! read their replies count as silent after some seconds.
 
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::net::{Shutdown, shutdown};
 
+use crate::patience::Unread;
+
+/// A connection whose reply has been unread for so long may lose its place.
+const UNREAD_MAX: Duration = Duration::from_secs(3);
 /// The part of an IPv6 address that a network has as a whole.
 const NETWORK: u128 = !0 << 64;
 
@@ -36,6 +42,7 @@ struct Guest {
     requests: usize,
     /// The turn of its beginning, or of the end of its last request.
     since: u64,
+    unread: Arc<Unread>,
 }
 
 /// An open connection, until it is dropped.
@@ -43,6 +50,7 @@ pub(crate) struct Visit {
     visitors: Arc<Visitors>,
     id: u64,
     socket: Arc<OwnedFd>,
+    unread: Arc<Unread>,
 }
 
 /// A request that is being answered, until it is dropped: the connection keeps its place.
@@ -66,8 +74,17 @@ impl Visitors {
         open.turn += 1;
         let id = open.turn;
         let source = source(address);
-        open.all.push(Guest { id, source, socket: socket.clone(), requests: 0, since: id });
-        Some(Visit { visitors: self.clone(), id, socket })
+        let unread = Arc::<Unread>::default();
+        let guest = Guest {
+            id,
+            source,
+            socket: socket.clone(),
+            requests: 0,
+            since: id,
+            unread: unread.clone(),
+        };
+        open.all.push(guest);
+        Some(Visit { visitors: self.clone(), id, socket, unread })
     }
 }
 
@@ -79,11 +96,17 @@ impl Open {
     /// The connection whose place may be taken. With equally many, one of another machine.
     fn dispensable(&self) -> Option<usize> {
         let count = |guest: &Guest| self.all.iter().filter(|g| g.source == guest.source).count();
-        let silent = self.all.iter().enumerate().filter(|(_, guest)| guest.requests == 0);
+        let silent = self.all.iter().enumerate().filter(|(_, guest)| guest.is_silent());
         let (place, _) = silent.max_by_key(|(_, guest)| {
             (count(guest), !guest.source.is_loopback(), Reverse(guest.since))
         })?;
         Some(place)
+    }
+}
+
+impl Guest {
+    fn is_silent(&self) -> bool {
+        self.requests == 0 || self.unread.lasts(UNREAD_MAX)
     }
 }
 
@@ -100,6 +123,11 @@ fn source(address: IpAddr) -> IpAddr {
 impl Visit {
     pub(crate) fn socket(&self) -> &Arc<OwnedFd> {
         &self.socket
+    }
+
+    /// How long the client has not read its reply; set by the connection.
+    pub(crate) fn unread(&self) -> &Arc<Unread> {
+        &self.unread
     }
 
     /// A request has arrived as a whole.
@@ -177,6 +205,19 @@ mod tests {
         drop(serving);
         drop(all);
         assert!(try_enter(&visitors, "10.0.0.1").is_some() && fourth.is_open());
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_its_reply_gives_its_place() {
+        let visitors = Visitors::new(2);
+        let mut all = [(); 2].map(|()| enter(&visitors, "10.0.0.1"));
+        let _serving = [&all[0], &all[1]].map(|client| client.visit.serve());
+        let now = std::time::Instant::now();
+        all[0].visit.unread().begin(now);
+        assert!(try_enter(&visitors, "10.0.0.1").is_none());
+        all[1].visit.unread().begin(now.checked_sub(UNREAD_MAX).unwrap());
+        let mut third = enter(&visitors, "10.0.0.1");
+        assert!(all[0].is_open() && !all[1].is_open() && third.is_open());
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use nagi_budget::Budget;
+use nagi_budget::{Budget, meter};
 use nagi_kv::Engine;
 use nagi_kv_lmdb::Options as MappedOptions;
-use nagi_kv_rocks::{Lost, Options as RocksOptions, Repair};
+use nagi_kv_rocks::{Earlier, Lost, Options as RocksOptions, Repair};
 
 use crate::distributed;
 
@@ -91,8 +91,12 @@ pub fn open(folder: &Path, settings: &EngineSettings) -> nagi_kv::Result<Arc<dyn
         EngineSettings::Mapped(options) => nagi_kv_lmdb::open(folder, options),
         EngineSettings::Embedded(options) => {
             nagi_kv_rocks::attach_large_reads(nagi_kv_rocks::Gate {
-                read: nagi_budget::meter::read_large,
-                hold: nagi_budget::meter::hold_large,
+                read: |bytes, earlier, waits| match earlier {
+                    Earlier::Gone => meter::read_large(bytes, waits),
+                    Earlier::Kept => meter::read_another(bytes, waits),
+                    Earlier::Replaced => meter::read_instead(bytes, waits),
+                },
+                hold: meter::hold_large,
             });
             let engine = nagi_kv_rocks::open(folder, options)?;
             Ok(engine)

@@ -22,10 +22,6 @@ impl WorkMemory for ChargedWork {
         Box::new(Job(Work::new(&self.budget, &self.orders)))
     }
 
-    fn waits(&self) -> bool {
-        self.orders.waits()
-    }
-
     fn stop(&self) {
         self.orders.stops.store(true, SeqCst);
     }

@@ -1,6 +1,7 @@
 //! Gauges of the engine, by name.
 
 use nagi_kv::{Result, Space};
+use nagi_kv_disk::capacity::Kind;
 
 use crate::{
     core::Core,
@@ -13,6 +14,8 @@ pub(crate) fn visit(core: &Core, visit: &mut dyn FnMut(&'static str, i64)) {
     let (free, total) = core.capacity.space();
     let files = live(core);
     let log_bytes = core.commit.lock().log.byte_count();
+    // Looks again if space was short: it may be that no client writes any more.
+    let is_full = core.capacity.check(0, Kind::Grows, || core.unwritten_bytes()).is_err();
     let info = core.data.info().ok();
     let layers: usize = view.layers.iter().map(|layer| layer.table.byte_count()).sum();
     let drops: usize = view.layers.iter().map(|layer| layer.drops().len()).sum();
@@ -33,6 +36,7 @@ pub(crate) fn visit(core: &Core, visit: &mut dyn FnMut(&'static str, i64)) {
         ("memtable_bytes_max", Some(core.layer_bytes as u64 * 4)),
         ("ranges_to_reclaim", Some(drops as u64)),
         ("snapshots_open", Some(core.ledger.active.ticket_count() as u64)),
+        ("write_stopped", Some(u64::from(is_full))),
     ];
     for (name, value) in gauges {
         if let Some(value) = value {

@@ -11,7 +11,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "handles.h"
@@ -20,7 +19,7 @@
 extern "C" void nagi_compaction_failed(const void* damaged, const char* space, size_t space_length, const char* text,
                                        size_t text_length);
 extern "C" void nagi_flush_begun(const void* damaged, int job);
-extern "C" void nagi_compaction_begun(const void* damaged, size_t run_count);
+extern "C" void nagi_compaction_begun(const void* damaged);
 // As in src/db/listen/ffi.rs.
 struct nagi_work {
   int kind;  // 0 flush, 1 compaction, 2 load
@@ -52,15 +51,7 @@ class DamageListener : public EventListener {
  public:
   explicit DamageListener(const void* damaged) : damaged_(damaged) {}
 
-  void OnCompactionBegin(DB*, const CompactionJobInfo& job) override {
-    // Files of a deeper level are read one after the other.
-    size_t runs = 0;
-    std::set<int> deeper;
-    for (const CompactionFileInfo& file : job.input_file_infos) {
-      if (file.level == 0 || deeper.insert(file.level).second) ++runs;
-    }
-    nagi_compaction_begun(damaged_, runs);
-  }
+  void OnCompactionBegin(DB*, const CompactionJobInfo&) override { nagi_compaction_begun(damaged_); }
 
   void OnCompactionCompleted(DB*, const CompactionJobInfo& job) override {
     nagi_work work = WorkOf(1, job.job_id, static_cast<int>(job.compaction_reason), job.cf_name);

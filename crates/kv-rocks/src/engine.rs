@@ -37,7 +37,7 @@ use crate::{
     encrypted,
     found::{check_files, check_log, check_sequence, renew_identity},
     governor::{self, Governor},
-    large_commits::LargeCommits,
+    large_commits,
     load::{Ascending, PIECE_SUFFIX, Piece, SMALL_BYTES, remove_pieces},
     range_sizes,
     reclaim::{self, Reclaim},
@@ -95,7 +95,7 @@ pub(crate) struct Core {
     stamps_from: u64,
     piece_number: AtomicU64,
     load_piece_bytes: usize,
-    large_commits: LargeCommits,
+    memtables_max: u64,
     compressors: [Compressor; Space::ALL.len()],
     /// The keys of the data directory, if its files are encrypted.
     pub(crate) keys: Option<Arc<Keys>>,
@@ -164,7 +164,7 @@ pub fn open(dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         stamps_from: marked.stamps_from,
         piece_number: AtomicU64::new(0),
         load_piece_bytes: options.write_buffer() as usize,
-        large_commits: LargeCommits::new(options),
+        memtables_max: options.memtables_max(),
         compressors: Space::ALL.map(|space| options.compressor(space)),
         keys: options.keys.clone(),
         files,
@@ -388,7 +388,8 @@ impl Core {
         self.check_open()?;
         let mut last = Vec::new();
         let mut cursor = self.cursor(space, (start, end));
-        let any = cursor.seek_back(end)?;
+        // A search for the last key reads a block of each file, however large.
+        let any = if end.is_empty() { cursor.seek_back(end)? } else { cursor.seek(start)? };
         if !any && (space == Space::Spill || end.is_empty()) {
             return Ok(());
         }
@@ -471,7 +472,7 @@ impl Base for Core {
             (bytes, (bytes <= POOLED_BYTES_MAX).then(|| self.staged(&overlay)))
         };
         self.governor.pause();
-        let _turn = self.large_commits.wait(bytes, &self.db, &self.upkeep);
+        large_commits::wait(bytes, self.memtables_max, &self.db, &self.upkeep);
         let prepared = Prepared { overlay: Arc::clone(overlay), batch: Mutex::new(batch) };
         self.commit.commit(prepared, bytes, &mut |committer, own, others| {
             self.write_group(committer, own, others)

@@ -1,9 +1,8 @@
-//! Which spaces get large values, so that few of their files are merged at once.
+//! Which spaces get large values, so that their blocks are not put into the cache when they are written.
 //!
-//! A merge holds one value of each file of level 0 (see `work_memory.rs`). With small memtables each flushed file may
-//! have only one document of the largest size, so that six files, after which small values are merged, are a large part
-//! of a small budget. The number is changed while large values are flushed, and for a minute afterwards: fewer files at
-//! once cost small values more writes.
+//! RocksDB copies each block for that. With small memtables a flushed file may have only one document, of the largest
+//! size, and the cache little more capacity than that. The policy changes while large values are flushed, and for a
+//! minute afterwards.
 //!
 //! The thread of a flush notes what it has seen; the upkeep thread changes the options.
 
@@ -22,8 +21,8 @@ pub(crate) struct LargeFlushes {
     begun: Instant,
     /// Milliseconds since `begun`, plus one, of the last one of each space; 0 for none.
     last_ms: [AtomicU64; Space::ALL.len()],
-    /// One bit per space: few of its files are merged at once.
-    few: AtomicU32,
+    /// One bit per space: the cache was told.
+    told: AtomicU32,
 }
 
 impl Default for LargeFlushes {
@@ -31,7 +30,7 @@ impl Default for LargeFlushes {
         LargeFlushes {
             begun: Instant::now(),
             last_ms: std::array::from_fn(|_| AtomicU64::new(0)),
-            few: AtomicU32::new(0),
+            told: AtomicU32::new(0),
         }
     }
 }
@@ -46,32 +45,32 @@ impl LargeFlushes {
 
     /// Returns true if [`LargeFlushes::settle`] has something to change at once.
     pub(crate) fn is_due(&self) -> bool {
-        let few = self.few.load(Relaxed);
+        let told = self.told.load(Relaxed);
         let is_new = |space: &Space| {
-            few & bit(*space) == 0 && self.last_ms[*space as usize].load(Relaxed) != 0
+            told & bit(*space) == 0 && self.last_ms[*space as usize].load(Relaxed) != 0
         };
         Space::ALL.iter().any(is_new)
     }
 
-    /// Returns true if few files of the space are merged at once.
+    /// Returns true if the space's blocks are not put into the cache when they are written.
     pub(crate) fn gets_large(&self, space: Space) -> bool {
-        self.few.load(Relaxed) & bit(space) != 0
+        self.told.load(Relaxed) & bit(space) != 0
     }
 
-    /// Calls `set` for each space whose files are to be merged in smaller numbers from now on (true), or in the usual
-    /// ones again. It returns false if it failed, and is called again next time.
+    /// Calls `set` for each space that gets large values from now on (true), or none any more. It returns false if it
+    /// failed, and is called again next time.
     pub(crate) fn settle(&self, now: Instant, mut set: impl FnMut(Space, bool) -> bool) {
         for space in Space::ALL {
             let last = &self.last_ms[space as usize];
             let seen = last.load(Relaxed);
-            let is_few = self.few.load(Relaxed) & bit(space) != 0;
+            let is_told = self.told.load(Relaxed) & bit(space) != 0;
             let until = self.begun + Duration::from_millis(seen) + LASTS;
             let wants = seen != 0 && now < until;
-            if wants == is_few {
+            if wants == is_told {
                 continue;
             }
             if set(space, wants) {
-                self.few.fetch_xor(bit(space), Relaxed);
+                self.told.fetch_xor(bit(space), Relaxed);
             }
             if !wants {
                 // Kept if there was another flush meanwhile.
@@ -90,13 +89,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_space_has_few_merged_files_for_a_while() {
+    fn a_space_gets_large_values_for_a_while() {
         let flushes = LargeFlushes::default();
         let at = |seconds| flushes.begun + Duration::from_secs(seconds);
         let settled = |seconds| {
             let mut calls = Vec::new();
-            flushes.settle(at(seconds), |space, few| {
-                calls.push((space, few));
+            flushes.settle(at(seconds), |space, gets_large| {
+                calls.push((space, gets_large));
                 true
             });
             calls

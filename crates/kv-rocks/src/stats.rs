@@ -1,7 +1,7 @@
 //! Gauges of the engine, by name.
 
 use nagi_kv::Space;
-use nagi_kv_disk::capacity::Capacity;
+use nagi_kv_disk::capacity::{Capacity, Kind};
 
 use crate::{
     db::{Db, Ticker},
@@ -31,6 +31,12 @@ fn cached_blocks(db: &Db, memtable_bytes: u64) -> (u64, u64) {
         db.cache_entry_count().saturating_sub(memtable_bytes.div_ceil(MEMTABLE_ENTRY_BYTES));
     let added = db.ticker(Ticker::BlocksAdded).saturating_sub(db.ticker(Ticker::BlocksAddedTwice));
     (cached, db.cache_blocks_removed(added, cached))
+}
+
+/// True if writes are refused for lack of disk space. Looks again if it was short: it may be that no client writes any
+/// more.
+fn is_full(capacity: &Capacity, memtable_bytes: u64) -> bool {
+    capacity.check(0, Kind::Grows, || memtable_bytes).is_err()
 }
 
 /// Calls `visit` for each gauge, sorted by name.
@@ -105,9 +111,10 @@ pub(crate) fn visit(
         ("wal_ring_used_bytes", ring_buffer.used_bytes),
         ("wal_ring_used_bytes_max", ring_buffer.used_bytes_max),
         ("wal_ring_waited_us", ring_buffer.waited_us),
+        ("wal_ring_waiting_us", ring_buffer.waiting_us),
         ("wal_ring_waits", ring_buffer.waits),
         ("warm_up_bytes", warm_up.bytes()),
-        ("write_stopped", one(c"rocksdb.is-write-stopped")),
+        ("write_stopped", u64::from(is_full(capacity, memtable_bytes))),
     ];
     for (name, value) in gauges {
         visit(name, i64::try_from(value).unwrap_or(i64::MAX));

@@ -10,7 +10,6 @@
 //! another program has removed the write-ahead ring buffer.
 
 use std::{
-    ffi::CStr,
     sync::{Arc, Weak},
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -34,10 +33,6 @@ const LOOK_EACH: Duration = Duration::from_secs(5);
 const FLUSHED_DELETIONS_MIN: u64 = 2000;
 /// Fewer among other entries wait for these: small files with entries of all collections are expensive to merge.
 const FLUSHED_DELETIONS_PART: u64 = 4;
-
-/// Level-0 files that are merged at once: usually, and in spaces that get large values.
-const MERGED_FILES: &CStr = c"6";
-const MERGED_LARGE_FILES: &CStr = c"2";
 
 /// What the thread depends on.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +87,7 @@ impl Upkeep {
             }
             db.damaged().settle(&db);
             if settings.small_memtables {
-                settle_merges(&db);
+                spare_for_large(&db, warm);
             }
             flush_deletions(&db);
             let sizes = cached_sizes(&db, reclaim);
@@ -123,23 +118,24 @@ fn cached_sizes(db: &Db, reclaim: &Reclaim) -> Sizes {
     sizes.without(packed.sum())
 }
 
-/// Merges few files at once in spaces that get large values.
-fn settle_merges(db: &Db) {
+/// Leaves blocks with large values out of the cache when they are written.
+fn spare_for_large(db: &Db, warm: Warm) {
     let spaces: Vec<Space> = db.spaces().collect();
-    db.damaged().large_flushes.settle(Instant::now(), |space, few| {
-        let count = if few { MERGED_LARGE_FILES } else { MERGED_FILES };
-        if !spaces.contains(&space) {
-            return false;
-        }
-        match db.set_merged_files(space, count) {
-            Ok(()) => true,
-            Err(error) => {
-                log::warn!(target: "STORAGE", id = 8_200_390, space = space.name(), error:% = error;
-                    "The number of files that are merged at once cannot be changed");
-                false
-            }
-        }
+    db.damaged().large_flushes.settle(Instant::now(), |space, gets_large| {
+        spaces.contains(&space) && warm_up_to(db, space, if gets_large { Warm::None } else { warm })
     });
+}
+
+/// Returns false if it failed.
+fn warm_up_to(db: &Db, space: Space, warm: Warm) -> bool {
+    match db.set_warm(space, warm) {
+        Ok(()) => true,
+        Err(error) => {
+            log::warn!(target: "STORAGE", id = 7_702_005, error:% = error;
+                "The cache's policy cannot be changed");
+            false
+        }
+    }
 }
 
 /// Flushes memtables with many deletions: each scan steps over them, and a compaction removes them together with what
@@ -180,11 +176,10 @@ fn keep_warm(db: &Db, sizes: Sizes, warm: Warm) -> Warm {
         Warm::Flushed if tier::all_fits(sizes, capacity) => Warm::All,
         _ => return warm,
     };
-    for space in db.spaces().filter(|space| is_cached(*space)) {
-        if let Err(error) = db.set_warm(space, wanted) {
-            log::warn!(target: "STORAGE", id = 7_702_005, error:% = error;
-                "The cache's policy cannot be changed");
-        }
+    db.set_warm_later(wanted);
+    let gets_large = |space: Space| db.damaged().large_flushes.gets_large(space);
+    for space in db.spaces().filter(|space| is_cached(*space) && !gets_large(*space)) {
+        warm_up_to(db, space, wanted);
     }
     log::debug!(target: "STORAGE", id = 7_702_006, policy:? = wanted, data_bytes = sizes.raw;
         "Changed the cache's admission policy for new blocks");

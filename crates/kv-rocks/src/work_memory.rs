@@ -4,14 +4,15 @@
 //!
 //! ```text
 //!   flush        the block that is built, in a buffer that grows by doubling                             2n
-//!   compaction   of each file of level 0 and each deeper level: the buffer of the file and the block
-//!                of its next entry                                                                 2n each
+//!   compaction   the buffer of the file and the block that were read                                     2n
 //!                the block that is built, and its compressed form                                        3n
 //! ```
 //!
-//! So a merge of six files with a document of 14 MB each holds 210 MB. The process attaches an account
-//! ([`WorkMemory`]): a compaction waits for the memory before it reads its first large value, and what it holds is
-//! taken from caches and requests. A flush never waits, because commits wait for it.
+//! It is the same for any number of files, because a compaction reads a large value when it comes to it
+//! (native/late_reads.cc).
+//!
+//! The process attaches an account ([`WorkMemory`]): a compaction waits for the memory before it reads its first large
+//! value, and what it holds is taken from caches and requests. A flush never waits, because commits wait for it.
 //!
 //! RocksDB runs each job on one thread from its begin to its end, and tells both to the listener (native/damage.cc). In
 //! between, this thread reports large values: those of its reads (native/read_back.cc) and those that it adds to a
@@ -23,19 +24,14 @@ use std::{cell::RefCell, fmt, sync::Arc};
 const LARGE_BYTES: usize = 1 << 20;
 /// A compaction reads this much more than the block that it needs.
 pub(crate) const READ_AHEAD_BYTES: usize = 2 << 20;
-/// What a job holds of a value that it writes, in times its size.
+/// What a job holds of a value, in times its size.
 const FLUSH_COPIES: u64 = 2;
-const COMPACTION_COPIES: u64 = 3;
-/// The same for one that it reads.
-const READ_COPIES: u64 = 2;
+const COMPACTION_COPIES: u64 = 5;
 
 /// An account of the memory of flushes and compactions. Called by their threads.
 pub trait WorkMemory: Send + Sync + fmt::Debug {
     /// Begins the account of a job.
     fn begin(&self) -> Box<dyn WorkCharge>;
-
-    /// Returns true if a job waits for memory. Commits, which hold memory, must not wait for such a job.
-    fn waits(&self) -> bool;
 
     /// The database is about to be closed: jobs that wait, and later ones, do not wait any more. RocksDB ends them at
     /// their next step.
@@ -71,9 +67,9 @@ pub(crate) fn begin_flush(memory: Option<&Arc<dyn WorkMemory>>) {
     begin(memory, FLUSH_COPIES, false);
 }
 
-/// A compaction that merges so many sorted runs begins on this thread.
-pub(crate) fn begin_compaction(memory: Option<&Arc<dyn WorkMemory>>, run_count: usize) {
-    begin(memory, COMPACTION_COPIES + READ_COPIES * run_count as u64, true);
+/// A compaction begins on this thread.
+pub(crate) fn begin_compaction(memory: Option<&Arc<dyn WorkMemory>>) {
+    begin(memory, COMPACTION_COPIES, true);
 }
 
 fn begin(memory: Option<&Arc<dyn WorkMemory>>, copies: u64, waits: bool) {
@@ -137,10 +133,6 @@ mod tests {
             Box::new(Noted(Arc::clone(&self.0)))
         }
 
-        fn waits(&self) -> bool {
-            false
-        }
-
         fn stop(&self) {}
     }
 
@@ -168,13 +160,13 @@ mod tests {
         let seen = || std::mem::take(&mut *calls.lock());
         assert!(!reads(100 * MIB), "no job");
         writes(100 * MIB);
-        begin_compaction(Some(&memory), 2);
+        begin_compaction(Some(&memory));
         assert!(reads(2 * MIB + 16384));
         assert!(reads(4 * MIB) && reads(4 * MIB) && reads(3 * MIB));
-        assert_eq!(seen(), ["14 MB, waits"]);
+        assert_eq!(seen(), ["10 MB, waits"]);
         writes(3 * MIB);
         writes(3 * MIB);
-        assert_eq!(seen(), ["21 MB", "step", "step"]);
+        assert_eq!(seen(), ["15 MB", "step", "step"]);
         begin_flush(Some(&memory));
         writes(5 * MIB);
         assert!(end() && !end());

@@ -60,6 +60,9 @@ pub type KeyHash = u64;
 /// Identity of an open transaction, never zero.
 pub type Owner = u64;
 
+/// The bit that the identities of clients' transactions have.
+pub(crate) const OF_CLIENT: Owner = 1 << 63;
+
 #[derive(Clone, Copy)]
 struct Entry {
     owner: Owner,

@@ -315,6 +315,12 @@ pub trait Txn: Read {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()>;
 
+    /// True if another transaction has the key now that was begun as one of a client (`TxnOptions::of_client`). Always
+    /// false where conflicts are found by the commit: then nothing waits for it.
+    fn is_held_by_client(&self, _space: Space, _key: &[u8]) -> bool {
+        false
+    }
+
     /// Reads a key that this transaction has locked or written: the newest committed value, or its own. Takes no
     /// snapshot, because no other transaction can have changed the key since the lock.
     fn get_locked<'a>(

@@ -4,7 +4,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::{
     Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, Cursor, DiskActivity,
@@ -41,21 +41,45 @@ struct Armed {
 
 /// The controls of a `Faulty` engine.
 #[derive(Clone, Default)]
-pub struct Faults(Arc<Mutex<Vec<Armed>>>);
+pub struct Faults(Arc<Controls>);
+
+#[derive(Default)]
+struct Controls {
+    armed: Mutex<Vec<Armed>>,
+    /// Calls at this point wait.
+    held: Mutex<Option<Point>>,
+    changed: Condvar,
+}
 
 impl Faults {
     /// Arms a fault: `skip` calls at `point` pass, the next `times` fail.
     pub fn arm(&self, point: Point, skip: u64, times: u64, error: fn() -> Error) {
-        self.0.lock().push(Armed { point, skip, times, error });
+        self.0.armed.lock().push(Armed { point, skip, times, error });
     }
 
     /// Removes all faults.
     pub fn disarm(&self) {
-        self.0.lock().clear();
+        self.0.armed.lock().clear();
+    }
+
+    /// Makes the calls at `point` wait, as a disk does that stands still.
+    pub fn hold(&self, point: Point) {
+        *self.0.held.lock() = Some(point);
+    }
+
+    /// Lets those go on that wait.
+    pub fn let_go(&self) {
+        *self.0.held.lock() = None;
+        self.0.changed.notify_all();
     }
 
     fn check(&self, point: Point) -> Result<()> {
-        let mut armed = self.0.lock();
+        let mut held = self.0.held.lock();
+        while *held == Some(point) {
+            self.0.changed.wait(&mut held);
+        }
+        drop(held);
+        let mut armed = self.0.armed.lock();
         let Some(index) = armed.iter().position(|armed| armed.point == point) else {
             return Ok(());
         };
@@ -200,6 +224,10 @@ impl Txn for With<Box<dyn Txn>> {
     ) -> Result<()> {
         self.faults.check(Point::Write)?;
         self.inner.lock_while(space, key, go_on)
+    }
+
+    fn is_held_by_client(&self, space: Space, key: &[u8]) -> bool {
+        self.inner.is_held_by_client(space, key)
     }
 
     fn get_locked<'a>(

@@ -139,11 +139,13 @@ pub struct TxnOptions {
     /// commit would be a conflict anyway). Other transactions get `Conflict` at once. Waiting transactions get a
     /// key in the order of arrival.
     pub lock_wait_ms: u32,
+    /// A client decides when it ends, so that what waits for its keys may wait for long (`Txn::is_held_by_client`).
+    pub of_client: bool,
 }
 
 impl Default for TxnOptions {
     fn default() -> TxnOptions {
-        TxnOptions { lock_wait_ms: 10 }
+        TxnOptions { lock_wait_ms: 10, of_client: false }
     }
 }
 

@@ -378,10 +378,6 @@ unsafe extern "C" {
         arg1: *mut rocksdb_options_t,
         arg2: libc::c_uchar,
     );
-    pub fn rocksdb_options_set_block_based_table_factory(
-        opt: *mut rocksdb_options_t,
-        table_options: *mut rocksdb_block_based_table_options_t,
-    );
     pub fn rocksdb_options_set_bottommost_file_compaction_delay(
         opt: *mut rocksdb_options_t,
         v: u32,

@@ -17,21 +17,33 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use nagi_error::Result;
+use nagi_error::{Code, Error, Result};
 use nagi_percore::PerCore;
 use parking_lot::{Condvar, Mutex};
 
 /// The number of locks, and the commands that are writing.
 #[derive(Default)]
 pub(crate) struct FsyncLock {
-    count: Mutex<i64>,
-    /// The same as `count > 0`, so that a write can check it without the mutex.
+    count: Mutex<Count>,
+    /// New writes wait: there is a lock, or a command that waits for one. Without the mutex, as all that follow.
     locked: AtomicBool,
     /// No write is running, and none may begin.
     held: AtomicBool,
+    /// The server is being stopped: no locks any more.
+    closed: AtomicBool,
     /// Running writes, by the core on which they began.
     writing: PerCore<AtomicI64>,
     released: Condvar,
+    /// The files are held for the locks. It is locked while that changes.
+    files: Mutex<bool>,
+}
+
+#[derive(Default)]
+struct Count {
+    /// Locks that are held.
+    locks: i64,
+    /// Commands that wait for the running writes. They cannot be unlocked.
+    waiting: i64,
 }
 
 /// What begins to write.
@@ -62,17 +74,38 @@ impl FsyncLock {
     /// Those of `check`, the interrupt check of the wait. The lock is then not taken.
     pub(crate) fn lock(&self, check: &mut dyn FnMut() -> Result<()>) -> Result<i64> {
         let mut count = self.count.lock();
-        *count += 1;
-        self.locked.store(true, Ordering::SeqCst);
-        while !self.hold() {
+        count.waiting += 1;
+        let held = loop {
+            if self.closed.load(Ordering::SeqCst) {
+                break Err(Error::new(
+                    Code::INTERRUPTED_AT_SHUTDOWN,
+                    "the server is being stopped",
+                ));
+            }
+            self.locked.store(true, Ordering::SeqCst);
+            if self.hold() {
+                break Ok(());
+            }
             if let Err(error) = check() {
-                drop(count);
-                self.unlock();
-                return Err(error);
+                break Err(error);
             }
             self.released.wait_for(&mut count, LOOK / 10);
+        };
+        count.waiting -= 1;
+        match held {
+            Ok(()) => count.locks += 1,
+            Err(_) => self.release_if_unused(&count),
         }
-        Ok(*count)
+        held.map(|()| count.locks)
+    }
+
+    /// Writes go on if there is no lock any more.
+    fn release_if_unused(&self, count: &Count) {
+        if count.locks == 0 {
+            self.held.store(false, Ordering::SeqCst);
+            self.locked.store(count.waiting > 0, Ordering::SeqCst);
+        }
+        self.released.notify_all();
     }
 
     /// Holds the lock if no write is running. The mutex is locked.
@@ -93,28 +126,51 @@ impl FsyncLock {
     /// Unlocks once and returns the remaining count, or `None` if it was not locked.
     pub(crate) fn unlock(&self) -> Option<i64> {
         let mut count = self.count.lock();
-        if *count == 0 {
+        if count.locks == 0 {
             return None;
         }
-        *count -= 1;
-        if *count == 0 {
-            self.held.store(false, Ordering::SeqCst);
-            self.locked.store(false, Ordering::SeqCst);
-        }
-        self.released.notify_all();
-        Some(*count)
+        count.locks -= 1;
+        self.release_if_unused(&count);
+        Some(count.locks)
     }
 
+    /// Ends all locks, and the waits for them, for good.
     pub(crate) fn release_all(&self) {
         let mut count = self.count.lock();
-        *count = 0;
+        self.closed.store(true, Ordering::SeqCst);
+        count.locks = 0;
         self.held.store(false, Ordering::SeqCst);
         self.locked.store(false, Ordering::SeqCst);
         self.released.notify_all();
     }
 
+    /// The number of locks that are held.
     pub(crate) fn count(&self) -> i64 {
-        *self.count.lock()
+        self.count.lock().locks
+    }
+
+    /// Calls `change` with whether the files are held, if that is not as it should be: they are from the first lock to
+    /// the last one. One at a time, so that no command returns with its lock before they are.
+    ///
+    /// # Errors
+    /// Those of `change`, and of `check`, the interrupt check of the wait for others. The files are then as they were.
+    pub(crate) fn settle_files(
+        &self,
+        check: &mut dyn FnMut() -> Result<()>,
+        change: &mut dyn FnMut(bool, &mut dyn FnMut() -> Result<()>) -> Result<()>,
+    ) -> Result<()> {
+        let mut held = loop {
+            if let Some(held) = self.files.try_lock_for(LOOK) {
+                break held;
+            }
+            check()?;
+        };
+        let wanted = self.count() > 0;
+        if *held != wanted {
+            change(wanted, check)?;
+            *held = wanted;
+        }
+        Ok(())
     }
 
     /// Begins a write; `None` if it must first wait for the release of the lock.
@@ -123,7 +179,12 @@ impl FsyncLock {
         let writing = self.writing.own();
         writing.fetch_add(1, Ordering::SeqCst);
         let writing = Writing(writing);
-        (!self.stops(writer).load(Ordering::SeqCst)).then_some(writing)
+        (!self.is_stopped(writer)).then_some(writing)
+    }
+
+    /// Returns true while such a writer has to wait.
+    pub(crate) fn is_stopped(&self, writer: Writer) -> bool {
+        self.stops(writer).load(Ordering::SeqCst)
     }
 
     fn stops(&self, writer: Writer) -> &AtomicBool {
@@ -136,7 +197,7 @@ impl FsyncLock {
     /// Waits while it is locked for such a writer; `check` is the interrupt check of the wait.
     pub(crate) fn wait(&self, writer: Writer, check: &dyn Fn() -> Result<()>) -> Result<()> {
         let mut count = self.count.lock();
-        while self.stops(writer).load(Ordering::SeqCst) {
+        while self.is_stopped(writer) {
             check()?;
             self.released.wait_for(&mut count, LOOK);
         }
@@ -171,6 +232,58 @@ mod tests {
         assert_eq!(lock.unlock(), Some(0));
         assert!(lock.begin_write(Writer::OpenTransaction).is_some());
         assert_eq!(lock.unlock(), None);
+    }
+
+    #[test]
+    fn one_that_waits_cannot_be_unlocked_and_two_have_two_locks() {
+        let lock = FsyncLock::default();
+        let running = lock.begin_write(Writer::New).unwrap();
+        std::thread::scope(|threads| {
+            let locks = [(); 2].map(|()| threads.spawn(|| lock.lock(&mut || Ok(())).unwrap()));
+            while lock.count.lock().waiting < 2 {
+                std::thread::yield_now();
+            }
+            assert_eq!((lock.unlock(), lock.count()), (None, 0));
+            assert!(lock.is_stopped(Writer::New) && !lock.is_stopped(Writer::OpenTransaction));
+            drop(running);
+            let mut counts = locks.map(|lock| lock.join().unwrap());
+            counts.sort_unstable();
+            assert_eq!(counts, [1, 2]);
+        });
+        let mut calls = Vec::new();
+        let mut settle = || {
+            let mut change = |held, _: &mut dyn FnMut() -> Result<()>| {
+                calls.push(held);
+                Ok(())
+            };
+            lock.settle_files(&mut || Ok(()), &mut change).unwrap();
+        };
+        settle();
+        settle();
+        assert_eq!(lock.unlock(), Some(1));
+        settle();
+        assert_eq!(lock.unlock(), Some(0));
+        settle();
+        assert_eq!(calls, [true, false]);
+        assert!(!lock.is_stopped(Writer::New));
+    }
+
+    #[test]
+    fn a_wait_that_fails_and_a_stop_leave_no_lock() {
+        let lock = FsyncLock::default();
+        let running = lock.begin_write(Writer::New).unwrap();
+        lock.lock(&mut || Err(Error::bug("interrupted"))).unwrap_err();
+        assert!(!lock.is_stopped(Writer::New));
+        std::thread::scope(|threads| {
+            let locks = threads.spawn(|| lock.lock(&mut || Ok(())));
+            while lock.count.lock().waiting == 0 {
+                std::thread::yield_now();
+            }
+            lock.release_all();
+            assert_eq!(locks.join().unwrap().unwrap_err().code(), Code::INTERRUPTED_AT_SHUTDOWN);
+        });
+        drop(running);
+        assert!(!lock.is_stopped(Writer::New) && !lock.is_stopped(Writer::OpenTransaction));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::Instant;
 use nagi_bson::{Doc, DocBuf};
 use nagi_error::{Code, Result};
 use nagi_percore::{PerCore, note_shared};
-use nagi_store::{Arrivals, ConflictWaits, Namespace};
+use nagi_store::{Arrivals, Holder, Namespace, Waits};
 use parking_lot::Mutex;
 
 use crate::clock;
@@ -26,7 +26,7 @@ use crate::metrics::long_operations::Blocked;
 use crate::names::UserName;
 use crate::printable::{without_users_secrets, write_cut};
 use crate::session::SessionId;
-use crate::statement_text::{Shown, describe};
+use crate::statement_text::{Kind, describe};
 use crate::tickets::Held;
 use crate::timeslice;
 
@@ -63,10 +63,24 @@ pub(crate) struct Op {
     profiled: AtomicBool,
     examined: Examined,
     locked: Locked,
-    /// Waits of its connection for transactions of others; set at most once, not in background jobs.
-    conflict_waits: OnceLock<Arc<ConflictWaits>>,
-    /// The time of the waits of earlier requests.
-    conflict_micros_before: AtomicU64,
+    /// What the writes of its connection wait for; set at most once, not in background jobs.
+    waits: OnceLock<Arc<Waits>>,
+    waited_before: WaitedBefore,
+}
+
+/// The microseconds of the waits of earlier requests.
+#[derive(Default)]
+struct WaitedBefore {
+    transactions: AtomicU64,
+    writes: AtomicU64,
+    commits: AtomicU64,
+}
+
+fn blocked_by(holder: Holder) -> Blocked {
+    match holder {
+        Holder::Transaction => Blocked::Transaction,
+        Holder::Write => Blocked::Write,
+    }
 }
 
 /// Work that a running operation has done so far, as its interrupt checks report it. The totals at its end are in
@@ -147,9 +161,10 @@ struct OpText {
     op: &'static str,
     namespace: String,
     command: Vec<u8>,
-    /// The statement of a batch that it executes, and the fields of it that are shown: none outside of batches.
+    /// The statement of a batch that it executes, and what is shown of it: nothing outside of batches.
     statement: Vec<u8>,
-    fields: &'static [Shown],
+    statement_kind: Option<&'static Kind>,
+    statement_namespace: String,
     plan_summary: String,
     message: String,
     progress: Option<(i64, i64)>,
@@ -163,16 +178,22 @@ struct OpText {
 }
 
 impl OpText {
+    /// The kind and the namespace of the statement that it executes, otherwise those of the command.
+    fn what(&self) -> (&'static str, &str) {
+        match self.statement_kind {
+            Some(kind) => (kind.op, &self.statement_namespace),
+            None => (self.op, &self.namespace),
+        }
+    }
+
     /// The statement that it executes, otherwise the command. The statement of a command that hides secrets may have
     /// some, too.
     fn shown(&self) -> Option<DocBuf> {
         let command = Doc::parse(&self.command).ok()?;
-        if self.fields.is_empty() {
-            return Some(command.to_buf());
-        }
+        let Some(kind) = self.statement_kind else { return Some(command.to_buf()) };
         let statement =
-            describe(self.fields, Doc::parse(&self.statement).ok()?, command.get("comment"));
-        match self.namespace.starts_with("admin.") {
+            describe(kind.fields, Doc::parse(&self.statement).ok()?, command.get("comment"));
+        match self.statement_namespace.starts_with("admin.") {
             true => without_users_secrets(statement.as_doc()).or(Some(statement)),
             false => Some(statement),
         }
@@ -207,8 +228,10 @@ pub(crate) struct OpView {
     pub(crate) queued_micros: Option<u64>,
     /// It waits to write while the server is locked against writes, or to lock it, since so many microseconds.
     pub(crate) awaited_lock: Option<(LockMode, u64)>,
-    /// It waits for a transaction that holds a record which it needs.
-    pub(crate) waiting_for_transaction: bool,
+    /// It waits for a transaction, or another write, that holds a record or key which it needs.
+    pub(crate) waiting_for: Option<Holder>,
+    /// It waits for the storage engine to take its commit.
+    pub(crate) waiting_for_disk: bool,
     pub(crate) keys_examined: u64,
     pub(crate) docs_examined: u64,
     pub(crate) yields: u64,
@@ -233,7 +256,8 @@ impl Op {
                 namespace: String::new(),
                 command: Vec::new(),
                 statement: Vec::new(),
-                fields: &[],
+                statement_kind: None,
+                statement_namespace: String::new(),
                 plan_summary: String::new(),
                 message: String::new(),
                 progress: None,
@@ -256,8 +280,8 @@ impl Op {
             profiled: AtomicBool::new(false),
             examined: Examined::default(),
             locked: Locked::default(),
-            conflict_waits: OnceLock::new(),
-            conflict_micros_before: AtomicU64::new(0),
+            waits: OnceLock::new(),
+            waited_before: WaitedBefore::default(),
             held: Held::new(),
             sets_slices,
         })
@@ -286,13 +310,18 @@ impl Op {
         text.message.clear();
         text.progress = None;
         copy_cut(&mut text.command, command);
-        text.fields = &[];
+        text.statement_kind = None;
         text.started = started;
         text.lsid = None;
         self.examined.reset();
         self.locked.reset();
-        let conflict_micros = self.conflict_waits.get().map_or(0, |waits| waits.ended_micros());
-        self.conflict_micros_before.store(conflict_micros, Ordering::Relaxed);
+        if let Some(waits) = self.waits.get() {
+            let before = &self.waited_before;
+            let conflicts = |holder| waits.conflicts.ended_micros(holder);
+            before.transactions.store(conflicts(Holder::Transaction), Ordering::Relaxed);
+            before.writes.store(conflicts(Holder::Write), Ordering::Relaxed);
+            before.commits.store(waits.commits.ended_micros(), Ordering::Relaxed);
+        }
         text.queued_micros = 0;
         self.kill_code.store(0, Ordering::Relaxed);
         self.id.store(id, Ordering::Relaxed);
@@ -328,9 +357,11 @@ impl Op {
 
     /// Sets the statement of a batch that it executes from now on. Drivers send them apart from the command, which
     /// would not tell what is running.
-    pub(crate) fn set_statement(&self, fields: &'static [Shown], statement: Doc<'_>) {
+    pub(crate) fn set_statement(&self, kind: &'static Kind, ns: &Namespace, statement: Doc<'_>) {
         let mut text = self.text.lock();
-        text.fields = fields;
+        text.statement_kind = Some(kind);
+        text.statement_namespace.clear();
+        text.statement_namespace.push_str(ns.as_str());
         copy_cut(&mut text.statement, statement);
     }
 
@@ -360,6 +391,11 @@ impl Op {
 
     pub(crate) fn namespace(&self) -> String {
         self.text.lock().namespace.clone()
+    }
+
+    /// The namespace of the statement that it executes, otherwise that of the command.
+    pub(crate) fn current_namespace(&self) -> String {
+        self.text.lock().what().1.to_owned()
     }
 
     pub(crate) fn plan_summary(&self) -> String {
@@ -490,9 +526,9 @@ impl Op {
         self.text.lock().lock_wait = since;
     }
 
-    pub(crate) fn set_conflict_waits(&self, waits: Arc<ConflictWaits>) {
+    pub(crate) fn set_waits(&self, waits: Arc<Waits>) {
         // A connection has one client of the store: a second one is ignored.
-        let _ = self.conflict_waits.set(waits);
+        let _ = self.waits.set(waits);
     }
 
     /// What its request waits for now, and for how long, in microseconds.
@@ -502,19 +538,30 @@ impl Op {
         }
         let wait = self.text.lock().lock_wait;
         let lock = wait.map(|(_, since)| (Blocked::Lock, clock::micros_since(since)));
-        let conflict = || self.conflict_waits.get().and_then(|waits| waits.present_micros());
-        lock.or_else(|| conflict().map(|micros| (Blocked::Transaction, micros)))
+        let waits = self.waits.get();
+        let conflict = || waits?.conflicts.present();
+        let commit = || waits?.commits.present_micros();
+        lock.or_else(|| conflict().map(|(holder, micros)| (blocked_by(holder), micros)))
+            .or_else(|| commit().map(|micros| (Blocked::Disk, micros)))
     }
 
     /// What its request has mostly waited for so far, and for how long, in microseconds.
     pub(crate) fn was_blocked(&self) -> (Blocked, u64) {
-        let lock = self.locked.wait_micros.load(Ordering::Relaxed);
-        let all = self.conflict_waits.get().map_or(0, |waits| waits.ended_micros());
-        let conflict = all.saturating_sub(self.conflict_micros_before.load(Ordering::Relaxed));
-        match lock >= conflict {
-            true => (Blocked::Lock, lock),
-            false => (Blocked::Transaction, conflict),
+        let mut longest = (Blocked::Lock, self.locked.wait_micros.load(Ordering::Relaxed));
+        let Some(waits) = self.waits.get() else { return longest };
+        let before = &self.waited_before;
+        let conflicts = |holder| (blocked_by(holder), waits.conflicts.ended_micros(holder));
+        for ((what, all), before) in [
+            (conflicts(Holder::Transaction), &before.transactions),
+            (conflicts(Holder::Write), &before.writes),
+            ((Blocked::Disk, waits.commits.ended_micros()), &before.commits),
+        ] {
+            let own = all.saturating_sub(before.load(Ordering::Relaxed));
+            if own > longest.1 {
+                longest = (what, own);
+            }
         }
+        longest
     }
 
     /// Waits at the end of a capped collection until `until`. Returns true if there was an insert. A kill ends the
@@ -552,13 +599,15 @@ impl Op {
             return None;
         }
         let text = self.text.lock();
+        let (op, namespace) = text.what();
+        let waits = self.waits.get();
         let (keys_examined, docs_examined) = self.examined();
         let yields = self.examined.yields.load(Ordering::Relaxed);
         Some(OpView {
             id,
             kill_pending: self.kill_code.load(Ordering::Relaxed) != 0,
-            op: text.op,
-            namespace: text.namespace.clone(),
+            op,
+            namespace: namespace.to_owned(),
             command: text.shown(),
             plan_summary: text.plan_summary.clone(),
             message: text.message.clone(),
@@ -568,10 +617,10 @@ impl Op {
             lsid: text.lsid,
             queued_micros: text.queued_since.map(clock::micros_since),
             awaited_lock: text.lock_wait.map(|(mode, since)| (mode, clock::micros_since(since))),
-            waiting_for_transaction: self
-                .conflict_waits
-                .get()
-                .is_some_and(|waits| waits.present_micros().is_some()),
+            waiting_for: waits
+                .and_then(|waits| waits.conflicts.present())
+                .map(|(holder, _)| holder),
+            waiting_for_disk: waits.is_some_and(|waits| waits.commits.present_micros().is_some()),
             keys_examined,
             docs_examined,
             yields,

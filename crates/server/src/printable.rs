@@ -163,7 +163,8 @@ fn is_users_secret(name: &str) -> bool {
 }
 
 fn is_password_command(doc: Doc<'_>) -> bool {
-    doc.first().is_some_and(|first| ["createUser", "updateUser"].contains(&first.name()))
+    let first = doc.iter().find(|field| field.name() != TRUNCATED);
+    first.is_some_and(|first| ["createUser", "updateUser"].contains(&first.name()))
 }
 
 /// Copies a document without the secrets of users.
@@ -175,12 +176,14 @@ pub(crate) fn write_hidden(doc: Doc<'_>, out: &mut DocWriter<'_>) {
 }
 
 fn write_password_command(command: Doc<'_>, out: &mut DocWriter<'_>) {
-    for (at, field) in command.iter().enumerate() {
+    let mut is_first = true;
+    for field in command {
         let name = field.name();
+        let is_name = name != TRUNCATED && std::mem::take(&mut is_first);
         let is_shown = SHOWN_OF_USERS.contains(&name) || name.starts_with('$');
         match field.value() {
             // What is not a name may be anything.
-            Value::Doc(_) | Value::Array(_) if at == 0 => out.put(name, HIDDEN),
+            Value::Doc(_) | Value::Array(_) if is_name => out.put(name, HIDDEN),
             value if is_shown => put_hidden(name, value, out),
             _ => out.put(name, HIDDEN),
         }
@@ -252,18 +255,54 @@ pub(crate) fn write_cut(out: &mut Vec<u8>, command: Doc<'_>) {
     writer.put(TRUNCATED, true);
     let is_shown = !is_password_command(command);
     for element in command {
-        let small = element.value_bytes().len() <= 256 && element.name().len() <= NAME_BYTES_MAX;
+        let name = element.name();
+        let small = element.value_bytes().len() <= 256;
         match element.value() {
             _ if writer.len() > OP_COMMAND_BYTES_MAX => break,
-            value if small => writer.put(element.name(), value),
-            Value::Array(stages) if element.name() == "pipeline" => {
+            _ if name.len() > NAME_BYTES_MAX => {
+                let name = &name[..name.floor_char_boundary(NAME_BYTES_MAX)];
+                writer.put(&format!("{name}..."), "...");
+            }
+            value if small => writer.put(name, value),
+            Value::Array(stages) if name == "pipeline" => {
                 put_pipeline("pipeline", stages, &mut writer);
             }
-            _ if is_shown && element.name().len() <= NAME_BYTES_MAX => {
-                put_beginning(element, &mut writer);
-            }
-            Value::Array(_) => writer.put(element.name(), "[...]"),
-            _ => writer.put(element.name(), "..."),
+            _ if is_shown => put_beginning(element, &mut writer),
+            Value::Array(_) => writer.put(name, "[...]"),
+            _ => writer.put(name, "..."),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn a_command_that_is_cut_is_small_and_has_no_password() {
+        let large = "x".repeat(6000);
+        let user = doc! { "user": "x", "password": "S3" };
+        let commands = [
+            doc! { "createUser": &user, "customData": doc! { "x": &large } },
+            doc! { "updateUser": Value::Array(doc! { "0": "S3" }.as_doc().as_array()), "c": &large },
+            doc! { "createUser": "x", "pwd": "S3", "roles": &large, "password": "S3" },
+        ];
+        for command in commands {
+            let shown = without_users_secrets(command.as_doc()).unwrap();
+            let shown = shown.as_doc().to_string();
+            assert!(!shown.contains("S3") && shown.contains("User"), "{shown}");
+        }
+        let named = DocBuf::build(|out| {
+            out.put("ping", 1);
+            out.put(&"n".repeat(10 << 20), 1);
+            out.put(&"m".repeat(10 << 20), large.as_str());
+        });
+        let mut cut = Vec::new();
+        write_cut(&mut cut, named.as_doc());
+        assert!(cut.len() < 1000, "{}", cut.len());
+        let cut = DocBuf::from_bytes(cut).unwrap();
+        assert_eq!((cut.get("ping"), cut.as_doc().iter().count()), (Value::Int32(1), 4));
     }
 }

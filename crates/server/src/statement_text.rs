@@ -7,6 +7,13 @@ use crate::beginning::TRUNCATED;
 /// A field of a statement, and the value that is shown if the client left it out.
 pub(crate) type Shown = (&'static str, Option<Value<'static>>);
 
+/// What is shown of a kind of statements.
+pub(crate) struct Kind {
+    /// The `op` of its entries in `currentOp` and the profile.
+    pub(crate) op: &'static str,
+    pub(crate) fields: &'static [Shown],
+}
+
 /// The fields of the statement in MongoDB's order, and the comment of the command.
 pub(crate) fn describe(fields: &[Shown], source: Doc<'_>, comment: Value<'_>) -> DocBuf {
     DocBuf::build(|out| {

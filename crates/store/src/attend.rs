@@ -2,20 +2,16 @@
 //! have changed, and does the steward's work if this node is the one that does it; that may take longer.
 
 use std::{
-    sync::{Arc, Weak, atomic::Ordering::SeqCst},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use nagi_error::Result;
-use nagi_kv::sync::{
-    Instant,
-    atomic::AtomicBool,
-    thread::{self, Builder},
-};
+use nagi_kv::sync::{Instant, Sender, channel, thread::Builder};
 
 use crate::{
     Store,
-    steward::Duties,
+    steward::{Duties, Wanted},
     store::{Shared, members::Members},
 };
 
@@ -67,10 +63,10 @@ fn answer(shared: &Weak<Shared>, members: &Arc<Members>) {
 
 fn attend(shared: &Weak<Shared>, members: &Arc<Members>) {
     let (mut duties, mut pause) = (Duties::default(), Duration::ZERO);
-    let at_work = Arc::new(AtomicBool::new(false));
+    let builder = start_builder(shared);
     while members.pause(pause) && !members.is_over() {
         let Some(store) = store_of(shared) else { return };
-        if let Err(error) = do_duties(store, members, &mut duties, &at_work)
+        if let Err(error) = do_duties(&store, members, &mut duties, builder.as_ref())
             && !members.is_over()
         {
             log::debug!(target: "STORAGE", id = 8_200_441, error:% = error;
@@ -80,12 +76,12 @@ fn attend(shared: &Weak<Shared>, members: &Arc<Members>) {
     }
 }
 
-/// Counts, and the steward's work, of which the long part is done by a thread of its own.
+/// Counts, and the steward's work.
 fn do_duties(
-    store: Store,
-    members: &Arc<Members>,
+    store: &Store,
+    members: &Members,
     duties: &mut Duties,
-    at_work: &Arc<AtomicBool>,
+    builder: Option<&Sender<Wanted>>,
 ) -> Result<()> {
     duties.count_from = store.read_counts(members, duties.count_from)?;
     store.elect(members)?;
@@ -93,15 +89,27 @@ fn do_duties(
         store.reclaim_left_over(duties)?;
     }
     let orphans = store.orphans(members, members.is_steward())?;
-    if !orphans.is_empty() && !at_work.swap(true, SeqCst) {
-        let (done, members) = (Arc::clone(at_work), Arc::clone(members));
-        let work = move || {
-            store.adopt(&members, orphans);
-            done.store(false, SeqCst);
+    for wanted in store.withdraw(members, orphans)? {
+        let refused = match builder {
+            Some(builder) => builder.send(wanted).err().map(|refused| refused.0),
+            None => Some(wanted),
         };
-        if thread::Builder::new().name("nodeSteward".into()).spawn(work).is_err() {
-            at_work.store(false, SeqCst);
-        }
+        // Without a thread for it.
+        refused.iter().for_each(|wanted| store.build_again(wanted));
     }
     Ok(())
+}
+
+/// Starts a thread that builds indexes. It may wait for a build of another node, which has to be dropped when that node
+/// dies: so it does nothing else.
+fn start_builder(shared: &Weak<Shared>) -> Option<Sender<Wanted>> {
+    let (sender, receiver) = channel::<Wanted>();
+    let shared = Weak::clone(shared);
+    let run = move || {
+        for wanted in receiver {
+            let Some(store) = store_of(&shared) else { return };
+            store.build_again(&wanted);
+        }
+    };
+    Builder::new().name("nodeSteward".into()).spawn(run).ok().map(|_| sender)
 }

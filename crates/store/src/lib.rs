@@ -80,9 +80,10 @@ pub use store::change_log::{
     Oplog, Portion, Shown, Trimmed, Watch, patch,
 };
 pub use store::commit::{
-    CatalogChange, Change, ChangeLog, Client, EditKind, Joins, Replaced, Stamp, Statement, Written,
+    CatalogChange, Change, ChangeLog, Client, EditKind, Joins, Replaced, Stamp, Statement, Waits,
+    Written,
 };
-pub use store::conflict_waits::ConflictWaits;
+pub use store::conflict_waits::Holder;
 pub use store::near_records::NearRecords;
 pub use store::reader::{
     IndexCursor, RECORDS_AT_ONCE, Reader, RecordCursor, SharedReader, Snapshot,

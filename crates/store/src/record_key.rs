@@ -158,6 +158,20 @@ impl<'a> RecordKey<'a> {
     }
 }
 
+impl StorageKey {
+    /// A copy of a key of the engine, of whatever kind.
+    pub(crate) fn copied(key: &[u8]) -> StorageKey {
+        let mut short = [0; 30];
+        match short.get_mut(..key.len()) {
+            Some(place) => {
+                place.copy_from_slice(key);
+                StorageKey::Short(key.len() as u8, short)
+            }
+            None => StorageKey::Long(key.into()),
+        }
+    }
+}
+
 impl RecordId {
     pub fn key(&self) -> RecordKey<'_> {
         match self {

@@ -3,11 +3,12 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use nagi_bson::DocBuf;
 use nagi_error::Result;
 use nagi_kv::{Read, Space};
 
 use crate::{
-    BuildOptions, Collection, Store,
+    BuildOptions, Collection, Namespace, Store,
     build::Build,
     engine_error::engine,
     ident::{CatalogKey, Ident},
@@ -28,6 +29,12 @@ pub(crate) struct Duties {
     dropped: BTreeSet<(u8, Ident)>,
     /// Those that this node deletes.
     reclaimed: BTreeSet<(u8, Ident)>,
+}
+
+/// Indexes to be built.
+pub(crate) struct Wanted {
+    namespace: Namespace,
+    specs: Vec<DocBuf>,
 }
 
 /// The unfinished indexes of a collection, of nodes that are out.
@@ -109,27 +116,36 @@ impl Store {
         Ok(orphans.collect())
     }
 
-    /// Drops what there is of these indexes, and builds them, unless the client of this node has got an error for them.
-    pub(crate) fn adopt(&self, members: &Members, orphans: Vec<Orphan>) {
+    /// Drops what there is of these indexes. Returns those to build again: not those for which the client of this node
+    /// has got an error.
+    pub(crate) fn withdraw(&self, members: &Members, orphans: Vec<Orphan>) -> Result<Vec<Wanted>> {
+        let mut all = Vec::new();
         for Orphan { build } in orphans {
             let namespace = &build.collection.namespace;
             for index in &build.indexes {
                 log::info!(target: "INDEX", id = 8_200_438, namespace = namespace.as_str(),
                     index = index.name(); "Index build: an unfinished index was left; dropping it or beginning again");
             }
+            self.give_up(&build)?;
             let of_others = |index: &&Arc<Index>| {
                 index.building.is_none_or(|building| building.owner != Some(members.node()))
             };
             let wanted = build.indexes.iter().filter(|index| !index.is_copy()).filter(of_others);
-            let specs: Vec<_> = wanted.map(|index| index.spec.doc.as_doc()).collect();
-            let done = self.give_up(&build).and_then(|()| match specs.is_empty() {
-                true => Ok(()),
-                false => self.create_indexes(namespace, &specs, BuildOptions::default()).map(drop),
-            });
-            if let Err(error) = done {
-                log::warn!(target: "INDEX", id = 8_200_439, namespace = namespace.as_str(),
-                    error:% = error; "Index build: an index that another node began could not be built");
+            let specs: Vec<_> = wanted.map(|index| index.spec.doc.clone()).collect();
+            if !specs.is_empty() {
+                all.push(Wanted { namespace: namespace.clone(), specs });
             }
+        }
+        Ok(all)
+    }
+
+    /// Builds them. May take long, and may wait for other builds of the same indexes.
+    pub(crate) fn build_again(&self, wanted: &Wanted) {
+        let specs: Vec<_> = wanted.specs.iter().map(DocBuf::as_doc).collect();
+        let done = self.create_indexes(&wanted.namespace, &specs, BuildOptions::default());
+        if let Err(error) = done {
+            log::warn!(target: "INDEX", id = 8_200_439, namespace = wanted.namespace.as_str(),
+                error:% = error; "Index build: an index that another node began could not be built");
         }
     }
 }

@@ -59,11 +59,30 @@ test('idle sessions are told from operations', () => {
   assert.equal(operations.elapsedText({ type: 'op', active: true, microsecs_running: 1300, opid: 1 }), '1.3 ms');
 });
 
+test('operations have the name of their command, and statements of batches that of their kind', () => {
+  for (const [op, command, wanted] of [
+    ['update', { q: { _id: 1 }, u: { $set: { a: 1 } }, multi: false }, 'update'],
+    ['remove', { q: { _id: 1 }, limit: 1 }, 'remove'],
+    ['remove', { delete: 0, filter: {}, multi: false }, 'remove'],
+    ['insert', { insert: 'c', ordered: true }, 'insert'],
+    ['query', { find: 'c', filter: {} }, 'find'],
+    ['command', { aggregate: 'c', pipeline: [] }, 'aggregate'],
+    ['command', { $truncated: true, aggregate: 'c' }, 'aggregate'],
+    ['command', { $truncated: "{ findAndModify: 'c'" }, 'command'],
+    ['none', {}, 'none'],
+  ])
+    assert.equal(operations.nameOf({ type: 'op', op, command }), wanted, JSON.stringify(command));
+  const build = { type: 'op', op: 'command', command: { createIndexes: 'c' }, msg: 'Index Build: scanning' };
+  assert.equal(operations.nameOf(build), 'Index Build: scanning');
+});
+
 test('operations tell what they wait for', () => {
   const running = { type: 'op', active: true, opid: 1, currentQueue: null, waitingForLock: false };
   assert.equal(operations.progress(running), '');
   assert.match(operations.progress({ ...running, waitingForLock: true }), /lock of fsync/);
   assert.match(operations.progress({ ...running, waitingForTransaction: true }), /transaction/);
+  assert.match(operations.progress({ ...running, waitingForWrite: true }), /another write/);
+  assert.match(operations.progress({ ...running, waitingForDisk: true }), /disk/);
   assert.match(operations.progress({ ...running, currentQueue: { name: 'execution' } }), /ticket/);
 });
 

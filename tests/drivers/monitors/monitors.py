@@ -7,6 +7,7 @@ resident memory is that of the process, long work shows its progress.
 """
 import collections
 import datetime
+import json
 import os
 import pathlib
 import signal
@@ -394,6 +395,8 @@ def check_locks(server):
     finally:
         client.admin.command("fsyncUnlock")
     thread.join(30)
+    lines = [json.loads(line) for line in client.admin.command("getLog", "global")["log"]]
+    check("the end of the lock is in the log", [line["attr"]["lockCount"] for line in lines if line["id"] == 8200400] == [0], lines[-5:])
     locks = server.status()["locks"]["Global"]
     check("waits are counted", locks["acquireWaitCount"]["w"] >= 1 and locks["timeAcquiringMicros"]["w"] > 0 and locks["acquireCount"]["W"] >= 1, locks)
 

@@ -14,10 +14,11 @@ use ureq::http::{HeaderName, HeaderValue};
 use super::event::Event;
 use super::family;
 
-/// The time for a request in all.
-const WEBHOOK_TIME_MAX: Duration = Duration::from_secs(5);
-/// The times before a request is tried again.
-const AGAIN_AFTER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
+/// How a webhook is tried; docs/alerts.md has the numbers.
+const PATIENCE: Patience = Patience {
+    try_max: Duration::from_secs(5),
+    again_after: [Duration::from_secs(1), Duration::from_secs(4)],
+};
 /// The time that a program has.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(30);
 /// How often it is looked whether the program has ended.
@@ -25,6 +26,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const HEADERS_MAX: usize = 20;
 const ARGUMENTS_MAX: usize = 50;
 pub(super) const TEXT_BYTES_MAX: usize = 4096;
+
+/// How long a webhook may take.
+#[derive(Clone, Copy)]
+struct Patience {
+    /// The time of one request in all, with connecting and its answer.
+    try_max: Duration,
+    /// The times between a request that has failed and the next.
+    again_after: [Duration; 2],
+}
 
 /// An action with its name.
 #[derive(Debug, Clone)]
@@ -133,34 +143,45 @@ impl Action {
     pub(super) fn run(&self, event: &Event, host: &str, stop: &Receiver<()>) -> Result<(), String> {
         match &self.kind {
             Kind::Webhook { agent, address, headers } => {
-                let mut tried = post(agent, address, headers, event, host);
-                for pause in AGAIN_AFTER {
-                    if tried.is_ok() || stop.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
-                        break;
-                    }
-                    tried = post(agent, address, headers, event, host);
-                }
-                tried
+                let message = event.message(host);
+                let post =
+                    |patience: &Patience| post(agent, (address, headers), &message, patience);
+                insist(&PATIENCE, stop, &post)
             }
             Kind::Command { argv } => run_program(argv, event, host, stop),
         }
     }
 }
 
+/// Tries until it succeeds, at most once more after each of the pauses, and while `stop` is open.
+fn insist(
+    patience: &Patience,
+    stop: &Receiver<()>,
+    post: &dyn Fn(&Patience) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut tried = post(patience);
+    for pause in patience.again_after {
+        if tried.is_ok() || stop.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+            break;
+        }
+        tried = post(patience);
+    }
+    tried
+}
+
 fn post(
     agent: &Agent,
-    address: &str,
-    headers: &[(HeaderName, HeaderValue)],
-    event: &Event,
-    host: &str,
+    (address, headers): (&str, &[(HeaderName, HeaderValue)]),
+    message: &str,
+    patience: &Patience,
 ) -> Result<(), String> {
     let mut request = agent.post(address).header("content-type", "application/json");
     for (name, value) in headers {
         request = request.header(name, value);
     }
-    let request = request.config().timeout_global(Some(WEBHOOK_TIME_MAX)).build();
+    let request = request.config().timeout_global(Some(patience.try_max)).build();
     // The address may have a secret in its path, as those of chat programs do, so it is not shown.
-    let answer = request.send(event.message(host)).map_err(|error| error.to_string())?;
+    let answer = request.send(message).map_err(|error| error.to_string())?;
     match answer.status().is_success() {
         true => Ok(()),
         false => Err(format!("status {}", answer.status().as_u16())),
@@ -292,6 +313,40 @@ mod tests {
             assert!(Instant::now() < until, "it was not killed");
             std::thread::yield_now();
         }
+    }
+
+    /// A webhook that accepts a request and never answers.
+    #[test]
+    fn a_webhook_that_hangs_is_tried_three_times_in_the_documented_time() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/hang", listener.local_addr().unwrap());
+        let Kind::Webhook { agent, .. } =
+            Action::webhook("a", &address, Vec::new(), None).unwrap().kind
+        else {
+            panic!("a webhook")
+        };
+        let (_stop, stops) = channel::<()>();
+        let short = Patience {
+            try_max: Duration::from_millis(100),
+            again_after: [Duration::from_millis(20), Duration::from_millis(80)],
+        };
+        let begun = Instant::now();
+        let tried =
+            insist(&short, &stops, &|patience| post(&agent, (&address, &[]), "{}", patience));
+        assert!(tried.is_err() && begun.elapsed() >= Duration::from_millis(400), "{tried:?}");
+        listener.set_nonblocking(true).unwrap();
+        assert_eq!(listener.incoming().map_while(Result::ok).count(), 3);
+        let Patience { try_max, again_after: [first, second] } = PATIENCE;
+        let told = format!(
+            "tried three times, with pauses of {} and {} seconds. Each try has {} seconds, so one \
+             that never answers is given up after {} seconds",
+            first.as_secs(),
+            second.as_secs(),
+            try_max.as_secs(),
+            (3 * try_max + first + second).as_secs(),
+        );
+        let page = include_str!("../../../../docs/alerts.md");
+        assert!(page.split_whitespace().collect::<Vec<_>>().join(" ").contains(&told), "{told}");
     }
 
     #[test]

@@ -32,18 +32,20 @@ pub(crate) fn start_with(
     allowed: Option<Networks>,
     parameters: &[(&str, &str)],
 ) -> Running {
-    start_as(authorization, allowed, parameters, None)
+    let engine = Arc::new(nagi_kv::Memory::new());
+    start_as(engine, authorization, allowed, parameters, None)
 }
 
-/// An initiated member of a replica set, which has transactions.
-pub(crate) fn start_member() -> Running {
-    let running = start_as(false, None, &[], Some("rs"));
+/// An initiated member of a replica set, which has transactions, on this engine.
+pub(crate) fn start_member_on(engine: Arc<dyn nagi_kv::Engine>) -> Running {
+    let running = start_as(engine, false, None, &[], Some("rs"));
     let reply = running.direct("admin", nagi_bson::doc! { "replSetInitiate": 1 }.as_doc());
     assert_eq!(nagi_bson::number::as_f64(reply.as_doc().get("ok")), Some(1.0), "{reply:?}");
     running
 }
 
 fn start_as(
+    engine: Arc<dyn nagi_kv::Engine>,
     authorization: bool,
     allowed: Option<Networks>,
     parameters: &[(&str, &str)],
@@ -51,7 +53,7 @@ fn start_as(
 ) -> Running {
     let own = [("authFailedDelayMs", "0")];
     let parameters = own.iter().chain(parameters);
-    let store = Store::open(Arc::new(nagi_kv::Memory::new()), StoreOptions::default()).unwrap();
+    let store = Store::open(engine, StoreOptions::default()).unwrap();
     let server = ServerBuilder::new(ServerConfig {
         store,
         log: Log::open(LogDestination::Nowhere).unwrap(),

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nagi_bson::{Doc, DocBuf, Value, json, number};
+use nagi_kv::{Faults, Faulty, Memory, Point};
 use nagi_server::{Peer, Server};
 
-use crate::harness::{Running, start_member, start_with};
+use crate::harness::{Running, start_member_on, start_with};
 
 fn run(running: &Running, db: &str, command: &str) {
     let command = json::parse(command).unwrap();
@@ -78,20 +79,38 @@ fn stall_of(running: &Running, cause: &str) -> DocBuf {
     }
 }
 
-/// A write that waits for another client is a stall before it ends, which grows and keeps its place in the list.
-fn waits_for((cause, waiting): (&str, &str), begin: (&str, &str), end: &str, queued: i64) {
-    let running = start_member();
-    run(&running, "test", "{insert: 'c', documents: [{_id: 1}]}");
-    run(&running, begin.0, begin.1);
+/// What a write waits for: the cause of the stall, its text, and the field of currentOp.
+type Waited<'a> = (&'a str, &'a str, &'a str);
+
+struct AtEnd<'a>(&'a dyn Fn());
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A write that waits between `begin` and `end` is a stall before it ends, which grows and keeps its place in the list.
+fn waits_for(
+    running: &Running,
+    (cause, text, waiting): Waited<'_>,
+    write: &str,
+    (begin, end): (&dyn Fn(), &dyn Fn()),
+    queued: i64,
+) {
+    begin();
     std::thread::scope(|scope| {
         let server = &running.server;
-        let update = json::parse("{update: 'c', updates: [{q: {_id: 1}, u: {$inc: {n: 1}}}]}");
-        let writer = scope.spawn(move || run_on(server, update.unwrap().as_doc()));
-        let early = stall_of(&running, cause);
+        let write = json::parse(write).unwrap();
+        let writer = scope.spawn(move || run_on(server, write.as_doc()));
+        // Also if an assertion fails: the writer is waited for.
+        let end = AtEnd(end);
+        let early = stall_of(running, cause);
+        assert!(json::to_relaxed(early.as_doc()).contains(text), "{early:?}");
         assert!(!writer.is_finished());
         assert!(longest_us(&early) >= 1_000_000.0, "{early:?}");
         assert_eq!(number::as_i64_exact(early.as_doc().get("operations")), Some(1), "{early:?}");
-        let list = json::parse("{currentOp: 1, op: 'update'}").unwrap();
+        let list = json::parse("{currentOp: 1, ns: 'test.c'}").unwrap();
         let list = running.direct("admin", list.as_doc());
         let said = json::to_relaxed(list.as_doc());
         assert!(said.contains(waiting), "{said}");
@@ -102,28 +121,86 @@ fn waits_for((cause, waiting): (&str, &str), begin: (&str, &str), end: &str, que
         };
         assert_eq!(at(["globalLock", "currentQueue", "writers"]), Some(queued));
         assert_eq!(at(["globalLock", "activeClients", "writers"]), Some(1 - queued));
-        run(&running, "admin", end);
+        drop(end);
         writer.join().unwrap();
         let from = |stall: &DocBuf| number::as_i64_exact(stall.as_doc().get("fromMs"));
-        let all = stalls(&running);
+        let all = stalls(running);
         let same: Vec<_> = all.iter().filter(|stall| from(stall) == from(&early)).collect();
         assert_eq!(same.len(), 1, "{all:?}");
     });
 }
 
+const UPDATE: &str = "{update: 'c', updates: [{q: {_id: 1}, u: {$inc: {n: 1}}}]}";
+
+/// A member with one document.
+fn member_on(engine: Arc<dyn nagi_kv::Engine>) -> Running {
+    let running = start_member_on(engine);
+    run(
+        &running,
+        "test",
+        "{createIndexes: 'c', indexes: [{key: {u: 1}, name: 'u', unique: true}]}",
+    );
+    run(&running, "test", "{insert: 'c', documents: [{_id: 1}]}");
+    running
+}
+
 #[test]
 fn a_write_that_waits_for_the_lock_of_fsync_is_a_stall() {
-    let lock = ("lock", "\"waitingForLock\":true");
-    waits_for(lock, ("admin", "{fsync: 1, lock: true}"), "{fsyncUnlock: 1}", 1);
+    let running = member_on(Arc::new(Memory::new()));
+    let lock = ("lock", "fsyncUnlock", "\"waitingForLock\":true");
+    let begin = || run(&running, "admin", "{fsync: 1, lock: true}");
+    let end = || run(&running, "admin", "{fsyncUnlock: 1}");
+    waits_for(&running, lock, UPDATE, (&begin, &end), 1);
 }
 
 #[test]
 fn a_write_that_waits_for_a_transaction_is_a_stall() {
-    let update = format!(
-        "{{update: 'c', updates: [{{q: {{_id: 1}}, u: {{$inc: {{n: 1}}}}}}], \
-         startTransaction: true, {TRANSACTION}}}"
-    );
-    let commit = format!("{{commitTransaction: 1, {TRANSACTION}}}");
-    let transaction = ("transaction", "\"waitingForTransaction\":true");
-    waits_for(transaction, ("test", &update), &commit, 0);
+    for (held, write) in [
+        ("update: 'c', updates: [{q: {_id: 1}, u: {$inc: {n: 1}}}]", UPDATE),
+        ("insert: 'c', documents: [{_id: 2, u: 2}]", "{insert: 'c', documents: [{_id: 3, u: 2}]}"),
+    ] {
+        let running = member_on(Arc::new(Memory::new()));
+        let transaction = ("transaction", "unique key", "\"waitingForTransaction\":true");
+        let held = format!("{{{held}, startTransaction: true, {TRANSACTION}}}");
+        let abort = format!("{{abortTransaction: 1, {TRANSACTION}}}");
+        let (begin, end) = (|| run(&running, "test", &held), || run(&running, "admin", &abort));
+        waits_for(&running, transaction, write, (&begin, &end), 0);
+    }
+}
+
+/// One write waits for the disk, and one behind it for the write of the same document. There is no transaction.
+#[test]
+fn a_write_behind_one_that_waits_for_the_disk_does_not_wait_for_a_transaction() {
+    let faults = Faults::default();
+    let running = member_on(Arc::new(Faulty::new(Arc::new(Memory::new()), faults.clone())));
+    let update = json::parse(UPDATE).unwrap();
+    faults.hold(Point::Commit);
+    std::thread::scope(|scope| {
+        let server = &running.server;
+        let run = || run_on(server, update.as_doc());
+        let (one, other) = (scope.spawn(run), scope.spawn(run));
+        let let_go = || faults.let_go();
+        let end = AtEnd(&let_go);
+        let stall = json::to_relaxed(stall_of(&running, "write").as_doc());
+        assert!(stall.contains("\"disk\"") && !stall.contains("\"transaction\""), "{stall}");
+        let list = json::parse("{currentOp: 1, ns: 'test.c'}").unwrap();
+        let said = json::to_relaxed(running.direct("admin", list.as_doc()).as_doc());
+        for field in ["waitingForDisk", "waitingForWrite"] {
+            assert_eq!(said.matches(field).count(), 1, "{said}");
+        }
+        assert!(!said.contains("waitingForTransaction"), "{said}");
+        drop(end);
+        one.join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+/// The disk stands still: the engine does not take the commit.
+#[test]
+fn a_write_that_waits_for_the_disk_is_a_stall() {
+    let faults = Faults::default();
+    let running = member_on(Arc::new(Faulty::new(Arc::new(Memory::new()), faults.clone())));
+    let disk = ("disk", "waited for the disk to take its commit", "\"waitingForDisk\":true");
+    let (begin, end) = (|| faults.hold(Point::Commit), || faults.let_go());
+    waits_for(&running, disk, UPDATE, (&begin, &end), 0);
 }

@@ -74,7 +74,7 @@ pub(crate) struct Db {
     spaces: [AtomicPtr<ffi::rocksdb_column_family_handle_t>; Space::ALL.len()],
     /// Held while a column family is created.
     making: Mutex<()>,
-    /// The last value given to `set_warm`, which applies to spaces created later.
+    /// See `set_warm_later`.
     flushed_only: AtomicBool,
     pub(crate) data: Data,
     pub(super) last_census: LastCensus,
@@ -103,6 +103,8 @@ pub(crate) enum Warm {
     All,
     /// Blocks of flushes, because new data is likely to be read.
     Flushed,
+    /// None: each is copied for the cache, and a block with a large value is larger than what the cache has free.
+    None,
 }
 
 impl Db {
@@ -398,13 +400,18 @@ impl Db {
         checked(|error| unsafe { ffi::rocksdb_flush_wal(self.raw, 1, error) })
     }
 
+    /// The same for spaces that are created later.
+    pub(crate) fn set_warm_later(&self, warm: Warm) {
+        self.flushed_only.store(warm == Warm::Flushed, Release);
+    }
+
     /// Sets the new blocks that are put into the cache when they are written.
     pub(crate) fn set_warm(&self, space: Space, warm: Warm) -> Result<()> {
         let value = match warm {
             Warm::All => c"{prepopulate_block_cache=kFlushAndCompaction;}",
             Warm::Flushed => c"{prepopulate_block_cache=kFlushOnly;}",
+            Warm::None => c"{prepopulate_block_cache=kDisable;}",
         };
-        self.flushed_only.store(warm == Warm::Flushed, Release);
         // SAFETY: one name and one value, both copied.
         checked(|error| unsafe {
             ffi::rocksdb_set_options_cf(

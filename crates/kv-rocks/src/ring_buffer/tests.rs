@@ -194,6 +194,35 @@ fn logs_are_written_by_the_thread_and_nothing_stays_behind() {
 }
 
 #[test]
+fn an_append_that_waits_is_counted_while_it_waits() {
+    let dir = Scratch::new("waits");
+    let Some(ring_buffer) = open(dir.path(), 64 << 10, 0).unwrap() else { return };
+    let inner = &ring_buffer.inner;
+    assert_eq!(inner.create(1), 0);
+    inner.drain();
+    let waiting_for = |micros: u64| loop {
+        let gauges = ring_buffer.gauges();
+        if gauges.waiting_us >= micros {
+            return gauges;
+        }
+        std::thread::yield_now();
+    };
+    let append = || (0..40).for_each(|_| assert_eq!(inner.append(1, &[7; 10_000]), 0));
+    let later = std::thread::scope(|threads| {
+        inner.held(|| {
+            threads.spawn(append);
+            let first = waiting_for(1);
+            let later = waiting_for(first.waiting_us + 5000);
+            assert_eq!((first.waits, later.waits), (1, 1));
+            assert!(later.waited_us >= first.waited_us + 5000, "{first:?} {later:?}");
+            later
+        })
+    });
+    let after = ring_buffer.gauges();
+    assert!(after.waiting_us == 0 && after.waited_us >= later.waited_us, "{after:?} {later:?}");
+}
+
+#[test]
 fn the_removal_of_a_ring_is_told_once() {
     let dir = Scratch::new("removed");
     let Some(ring_buffer) = open(dir.path(), 64 << 10, 0).unwrap() else { return };

@@ -47,8 +47,10 @@ pub(crate) struct Gauges {
     pub(crate) used_bytes_max: u64,
     /// Number of appends that waited because the ring was full.
     pub(crate) waits: u64,
-    /// Total microseconds for which appends were slowed down or waited.
+    /// Total microseconds for which appends were slowed down or waited, also those of the wait in progress.
     pub(crate) waited_us: u64,
+    /// For how long an append has been waiting now; 0 if none waits.
+    pub(crate) waiting_us: u64,
 }
 
 /// See the module's header.
@@ -99,6 +101,8 @@ struct Producer {
 #[derive(Default)]
 struct State {
     stopped: bool,
+    /// When the append that waits began to wait. The producer's lock lets only one do so.
+    append_waits: Option<Instant>,
 }
 
 pub(super) struct Inner {
@@ -239,12 +243,16 @@ impl RingBuffer {
 
     pub(crate) fn gauges(&self) -> Gauges {
         let inner = &self.inner;
+        let state = inner.state.lock();
+        // At least 1, so that a wait that has just begun can be told from none.
+        let waiting_us = state.append_waits.map_or(0, |since| micros(since.elapsed()).max(1));
         Gauges {
             capacity_bytes: inner.ring.capacity(),
             used_bytes: inner.used(),
             used_bytes_max: inner.used_max.load(Ordering::Relaxed),
             waits: inner.waits.load(Ordering::Relaxed),
-            waited_us: inner.waited_us.load(Ordering::Relaxed),
+            waited_us: inner.waited_us.load(Ordering::Relaxed) + waiting_us,
+            waiting_us,
         }
     }
 }
@@ -351,6 +359,13 @@ impl Inner {
         self.wait_until(|| self.ring.head() >= target);
     }
 
+    /// Keeps the thread from writing while `work` runs, as a disk does that stands still.
+    #[cfg(test)]
+    pub(super) fn held<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _open = self.open.lock();
+        work()
+    }
+
     fn stop(&self) {
         self.state.lock().stopped = true;
         self.wake.notify_all();
@@ -376,7 +391,11 @@ impl Inner {
         if !self.ring.push(kind, number, argument, bytes) {
             let begin = Instant::now();
             self.waits.fetch_add(1, Ordering::Relaxed);
+            self.state.lock().append_waits = Some(begin);
             self.wait_until(|| self.ring.push(kind, number, argument, bytes));
+            // Under the lock, so that a reader sees the time once.
+            let mut state = self.state.lock();
+            state.append_waits = None;
             self.note_waited(begin.elapsed());
         }
         fence(Ordering::SeqCst);
@@ -410,7 +429,7 @@ impl Inner {
     }
 
     fn note_waited(&self, time: Duration) {
-        self.waited_us.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
+        self.waited_us.fetch_add(micros(time), Ordering::Relaxed);
     }
 
     fn run(&self) {
@@ -577,6 +596,10 @@ impl Inner {
         self.any_failed.store(true, Ordering::SeqCst);
         self.failures.fetch_add(1, Ordering::SeqCst);
     }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// State of the thread.

@@ -86,6 +86,13 @@ fn put(engine: &Arc<dyn Engine>, number: u32, durability: Durability) -> Result<
     txn.commit(durability).map(|_| ())
 }
 
+/// What the engine says of a full disk.
+fn is_full(engine: &Arc<dyn Engine>) -> i64 {
+    let mut found = -1;
+    engine.stats(&mut |name, value| found = if name == "write_stopped" { value } else { found });
+    found
+}
+
 fn fill_up(engine: &Arc<dyn Engine>, first: u32) -> u32 {
     for number in first..first + 100_000 {
         match put(engine, number, Durability::Buffered) {
@@ -126,8 +133,10 @@ fn writes_stop_reads_go_on_writes_resume() {
     let dir = mount.path().join("data");
     let engine = open(&dir, &options()).expect("opens");
     mount.fill(60 << 20);
+    assert_eq!(is_full(&engine), 0);
     let mut written = fill_up(&engine, 0);
     assert!(written > 500, "only {written} records fitted into 60 MB");
+    assert_eq!(is_full(&engine), 1);
     check(&engine, written);
     // A compaction that finishes may release some space, which is filled as well.
     written = fill_up(&engine, written);
@@ -138,6 +147,8 @@ fn writes_stop_reads_go_on_writes_resume() {
         txn.commit(Durability::Synced).map(|_| ())
     });
     mount.free();
+    // Without another write.
+    assert_eq!(is_full(&engine), 0);
     for _ in 0..100 {
         eventually(&dir, || put(&engine, written, Durability::Synced));
         written += 1;

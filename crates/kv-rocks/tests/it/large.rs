@@ -1,20 +1,34 @@
 //! Large values are read from disk only by those who want them.
 
-use std::cell::Cell;
+use std::{
+    cell::Cell,
+    sync::{Arc, Mutex},
+};
 
 use nagi_kv::{Read, Space};
-use nagi_kv_rocks::{Gate, attach_large_reads};
+use nagi_kv_rocks::{Earlier, Gate, Options, WorkCharge, WorkMemory, attach_large_reads, open};
 
 use crate::{
     Scratch, open_at,
     reopen::{get, put},
+    small,
 };
 
 thread_local! {
     static READS: Cell<usize> = const { Cell::new(0) };
 }
 
-fn note(_bytes: usize, _waits: bool) -> bool {
+thread_local! {
+    static EARLIER: std::cell::RefCell<Vec<Earlier>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+fn note(_bytes: usize, earlier: Earlier, _waits: bool) -> bool {
+    READS.set(READS.get() + 1);
+    EARLIER.with_borrow_mut(|seen| seen.push(earlier));
+    true
+}
+
+fn hold(_bytes: usize, _waits: bool) -> bool {
     READS.set(READS.get() + 1);
     true
 }
@@ -46,7 +60,7 @@ fn neighbours_of_large_values_are_read_without_them() {
     drop(engine);
 
     let engine = open_at(scratch.path());
-    attach_large_reads(Gate { read: note, hold: note });
+    attach_large_reads(Gate { read: note, hold });
     assert_eq!(get(&engine, Space::Records, &[b'a', 8]), Some(b"small".to_vec()));
     assert_eq!(get(&engine, Space::Records, &[b'c', 0]), Some(b"small".to_vec()));
     let snapshot = engine.snapshot().expect("a snapshot");
@@ -58,4 +72,85 @@ fn neighbours_of_large_values_are_read_without_them() {
     assert_eq!(READS.get(), 0, "large values were read for small ones");
     assert_eq!(get(&engine, Space::Records, b"b"), Some(large));
     assert!(READS.get() > 0, "the gate was not asked");
+}
+
+#[test]
+fn a_cursor_that_moves_backward_tells_that_it_keeps_a_value_of_each_file() {
+    let scratch = Scratch::new();
+    // A close makes a file.
+    for file in 1..=3 {
+        put(&open_at(scratch.path()), Space::Records, &[file], &vec![file; 1 << 20]);
+    }
+    let engine = open_at(scratch.path());
+    attach_large_reads(Gate { read: note, hold });
+    let snapshot = engine.snapshot().expect("a snapshot");
+    let mut cursor = snapshot.cursor(Space::Records, &[0], &[9]).expect("a cursor");
+    EARLIER.take();
+    assert!(cursor.seek_back(&[9]).expect("seeks"));
+    assert_eq!(cursor.key(), [3]);
+    assert_eq!(EARLIER.take(), [Earlier::Gone, Earlier::Kept, Earlier::Kept]);
+    assert!(cursor.prev().expect("moves"));
+    assert!(EARLIER.take().iter().all(|earlier| *earlier == Earlier::Replaced));
+    assert!(cursor.seek(&[1]).expect("seeks"));
+    assert!(EARLIER.take().iter().all(|earlier| *earlier == Earlier::Gone));
+}
+
+/// Notes what compactions charge, and zero for each large value that they have written.
+#[derive(Clone, Debug, Default)]
+struct Account(Arc<Mutex<Vec<u64>>>);
+
+impl WorkMemory for Account {
+    fn begin(&self) -> Box<dyn WorkCharge> {
+        Box::new(self.clone())
+    }
+
+    fn stop(&self) {}
+}
+
+impl WorkCharge for Account {
+    fn cover(&mut self, bytes: u64, _waits: bool) {
+        self.0.lock().unwrap().push(bytes >> 20);
+    }
+
+    fn step(&mut self) {
+        self.0.lock().unwrap().push(0);
+    }
+}
+
+#[test]
+fn a_compaction_reads_a_large_value_when_it_comes_to_it() {
+    const FILES: u8 = 4;
+    let scratch = Scratch::new();
+    let account = Account::default();
+    let value = |file: u8, round: u8| vec![file ^ round << 4; (2 + usize::from(file)) << 20];
+    let open = || {
+        let memory: Arc<dyn WorkMemory> = Arc::new(account.clone());
+        open(scratch.path(), &Options { work_memory: Some(memory), ..small() }).expect("opens")
+    };
+    // A close makes a file. Each has a key in common with the others, so that they are merged.
+    for round in 0..2 {
+        for file in 1..=FILES {
+            let engine = open();
+            put(&engine, Space::Records, &[0], &[file, round]);
+            put(&engine, Space::Records, &[file], &value(file, round));
+            put(&engine, Space::Records, &[file, 1], &[file]);
+            drop(engine);
+        }
+        let engine = open();
+        account.0.lock().unwrap().clear();
+        engine.compact(Space::Records, &[], &[]).expect("compacts");
+        let charged = std::mem::take(&mut *account.0.lock().unwrap());
+        let writes = charged.iter().filter(|bytes| **bytes == 0).count();
+        assert_eq!(writes, FILES.into(), "{charged:?}");
+        // The largest one is in the last file. It is read when the others have been written.
+        let largest = charged.iter().max();
+        let read = charged.iter().position(|bytes| Some(bytes) == largest).unwrap();
+        let before = charged[..read].iter().filter(|bytes| **bytes == 0).count();
+        assert!(before + 1 >= FILES.into(), "{charged:?}");
+        for file in 1..=FILES {
+            assert!(get(&engine, Space::Records, &[file]) == Some(value(file, round)));
+            assert_eq!(get(&engine, Space::Records, &[file, 1]), Some(vec![file]));
+        }
+        assert_eq!(get(&engine, Space::Records, &[0]), Some(vec![FILES, round]));
+    }
 }

@@ -63,7 +63,9 @@ fn a_store_that_stops_is_an_error_in_time_and_comes_back() {
     let value = later(|| read_again(&*engine));
     assert!([&b"1"[..], b"2"].contains(&value.as_slice()), "{value:?}");
     later(|| {
-        let mut txn = engine.begin(TxnOptions { lock_wait_ms: 1000 }).expect("begins");
+        let mut txn = engine
+            .begin(TxnOptions { lock_wait_ms: 1000, ..TxnOptions::default() })
+            .expect("begins");
         txn.put(Space::Records, b"k", b"3").expect("staged");
         txn.commit(Durability::Synced).ok()
     });

@@ -12,7 +12,7 @@ fn two() -> (Arc<dyn Engine>, Arc<dyn Engine>) {
 }
 
 fn begin(engine: &Arc<dyn Engine>) -> Box<dyn Txn> {
-    engine.begin(TxnOptions { lock_wait_ms: 0 }).expect("begins")
+    engine.begin(TxnOptions { lock_wait_ms: 0, ..TxnOptions::default() }).expect("begins")
 }
 
 #[test]
@@ -104,7 +104,8 @@ fn a_unique_key_is_inserted_by_one_node() {
 #[test]
 fn writes_without_reads_are_repeated() {
     let (one, other) = two();
-    let mut blind = one.begin(TxnOptions { lock_wait_ms: 5_000 }).expect("begins");
+    let mut blind =
+        one.begin(TxnOptions { lock_wait_ms: 5_000, ..TxnOptions::default() }).expect("begins");
     blind.put(Space::Records, b"k", b"blind").expect("staged");
     put(&*other, Space::Records, b"k", b"first");
     blind.commit(Durability::Buffered).expect("it is repeated");

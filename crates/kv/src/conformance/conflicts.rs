@@ -17,7 +17,23 @@ pub(super) static POINTS: &[Check] = &[
     an_insert_race_has_one_winner,
     a_rolled_back_write_leaves_no_conflict,
     waiting_ends_with_the_holder,
+    the_keys_of_a_clients_transaction_are_known,
 ];
+
+fn the_keys_of_a_clients_transaction_are_known(engine: &Arc<dyn Engine>) {
+    let of_client = TxnOptions { lock_wait_ms: 0, of_client: true };
+    let mut held = engine.begin(of_client).expect("begins");
+    let mut brief = begin(engine);
+    held.put(Space::Records, b"held", b"1").expect("free");
+    brief.put(Space::Records, b"brief", b"1").expect("free");
+    let known = |key: &[u8]| begin(engine).is_held_by_client(Space::Records, key);
+    assert_eq!(known(b"held"), engine.capabilities().conflicts_at_once);
+    assert!(!known(b"brief") && !known(b"free"));
+    assert!(!held.is_held_by_client(Space::Records, b"held"), "it does not wait for itself");
+    commit(held);
+    commit(brief);
+    assert!(!known(b"held"));
+}
 
 fn the_second_writer_of_an_open_key_loses(engine: &Arc<dyn Engine>) {
     let (mut first, mut second) = (begin(engine), begin(engine));
@@ -197,7 +213,9 @@ fn waiting_ends_with_the_holder(engine: &Arc<dyn Engine>) {
     holder.put(Space::Records, b"k", b"1").expect("free");
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
-            let mut txn = engine.begin(TxnOptions { lock_wait_ms: 60_000 }).expect("begins");
+            let mut txn = engine
+                .begin(TxnOptions { lock_wait_ms: 60_000, ..TxnOptions::default() })
+                .expect("begins");
             txn.put(Space::Records, b"k", b"2").expect("waits until the key is free");
             commit(txn)
         });

@@ -51,7 +51,9 @@ pub fn run(open: &dyn Fn() -> Arc<dyn Engine>) {
 }
 
 fn begin(engine: &Arc<dyn Engine>) -> Box<dyn Txn> {
-    engine.begin(TxnOptions { lock_wait_ms: 0 }).expect("a transaction begins")
+    engine
+        .begin(TxnOptions { lock_wait_ms: 0, ..TxnOptions::default() })
+        .expect("a transaction begins")
 }
 
 fn commit(txn: Box<dyn Txn>) -> u64 {

@@ -28,7 +28,7 @@ use crate::{
     Clock, CommitStamp, Cursor, Durability, Read, Result, Savepoint, Snapshot, Space, Txn,
     TxnOptions,
     active::{Active, Ticket},
-    conflict::{Claim, Claimer, Conflicts, KeyHash, Owner},
+    conflict::{Claim, Claimer, Conflicts, KeyHash, OF_CLIENT, Owner},
     sync::{
         Mutex,
         atomic::{AtomicU64, Ordering},
@@ -138,7 +138,7 @@ impl<B: Base> Staged<B> {
         let ledger = base.ledger();
         Staged {
             scratch: Some(ledger.pool.own().lock().pop().unwrap_or_default()),
-            owner: ledger.new_owner(),
+            owner: ledger.new_owner() | if options.of_client { OF_CLIENT } else { 0 },
             wait: Duration::from_millis(options.lock_wait_ms.into()),
             state: OnceCell::new(),
             ticket: RefCell::default(),
@@ -344,6 +344,12 @@ impl<B: Base> Txn for Staged<B> {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         self.claim_while(space, key, go_on)
+    }
+
+    fn is_held_by_client(&self, space: Space, key: &[u8]) -> bool {
+        let conflicts = &self.base.ledger().conflicts;
+        let owner = conflicts.owner(conflicts.hash(space, key)).unwrap_or(self.owner);
+        owner != self.owner && owner & OF_CLIENT != 0
     }
 
     fn get_locked<'a>(

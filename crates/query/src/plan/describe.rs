@@ -189,6 +189,22 @@ fn stage_name(node: &Node, counting: bool) -> &'static str {
     }
 }
 
+/// The log's `planSummary` of a plan whose results are only counted.
+pub(crate) fn summary_of_count(root: &Node) -> String {
+    let mut text = String::new();
+    root.summary(&mut text);
+    let mut node = root;
+    while let Node::Skip { .. } | Node::Limit { .. } = node
+        && let Some(input) = node.inputs().into_iter().next()
+    {
+        node = input;
+    }
+    match stage_name(node, true) {
+        name @ "COUNT_SCAN" => text.replacen("IXSCAN", name, 1),
+        _ => text,
+    }
+}
+
 /// Returns true if the bounds are one range of keys: points, then at most one interval, then unbounded fields.
 fn is_one_range(access: &IndexAccess) -> bool {
     let mut rest = access.bounds.iter().skip_while(|set| set.is_one_point());

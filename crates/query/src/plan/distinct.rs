@@ -12,8 +12,10 @@ use nagi_lang::filter::Filter;
 use nagi_store::{Collection, Index};
 
 use super::{
-    IndexAccess, access, build, key_filter,
-    node::{Node, Plan},
+    IndexAccess, access, build,
+    cache::Shape,
+    key_filter,
+    node::{Choice, Node, Plan},
     usable,
 };
 use crate::access::AllowedIndexes;
@@ -41,11 +43,10 @@ pub(crate) fn distinct_scan(
         let field = serves(index, path)?;
         let access = Arc::new(access_for(index, field, filter, &items)?);
         let scan = Box::new(Node::IndexScan(access.clone()));
-        Some(build::single(Node::FromKey {
-            access,
-            fields: Some([path.to_owned()].into()),
-            input: scan,
-        }))
+        let root = Node::FromKey { access, fields: Some([path.to_owned()].into()), input: scan };
+        // The shape of a query with another plan: what is told of both belongs together.
+        let choice = Choice { shape: Shape::of_filter(filter), ..Choice::default() };
+        Some(Plan { choice, ..build::single(root) })
     })
 }
 

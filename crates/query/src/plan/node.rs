@@ -344,8 +344,9 @@ impl Node {
                 access.stage_name().to_owned()
             }
             Node::IndexScan(access) => {
+                let stage = if access.distinct.is_some() { "DISTINCT_SCAN" } else { "IXSCAN" };
                 let key = access.index.spec.key_pattern.as_doc();
-                format!("IXSCAN {}", nagi_bson::text::doc_text(key))
+                format!("{stage} {}", nagi_bson::text::doc_text(key))
             }
             Node::GeoNear(access) => {
                 let key = access.index.spec.key_pattern.as_doc();

@@ -14,7 +14,6 @@ use crate::{
     request::{
         aggregate::{self, AggregateRequest},
         execution::Take,
-        find::{self},
     },
     source::{self, Cx, Env, ExecutionStats, sum_stats},
     stages::Counter,
@@ -109,7 +108,11 @@ pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> R
     let mut plan = plan_count(store, request, &mut cx)?;
     let mut source = plan.start_top(env);
     let stats = ExecutionStats::of(plan.planned());
-    let mut out = Counted { count: 0, plan_summary: find::summary(&plan), stats };
+    let plan_summary = plan::describe::summary_of_count(&plan.root);
+    if !env.is_nested() {
+        env.interrupt().planned(&|out| out.push_str(&plan_summary));
+    }
+    let mut out = Counted { count: 0, plan_summary, stats };
     let mut counter = Counter::default();
     let helper = source::drain(&mut *source, &mut counter, &mut cx)?;
     env.note_stages(&plan, &mut *source);

@@ -29,7 +29,7 @@ const ARENA_BYTES_KEPT: usize = 256 << 10;
 const LARGE_BYTES: usize = 256 << 10;
 const LARGE_COPIES: usize = 2;
 /// Copies of a document that is being changed, including those of the engine.
-pub const CHANGE_COPIES: usize = 5;
+pub const CHANGE_COPIES: usize = 7;
 
 /// The connection to the running operation: killed, deadline, shutdown; also its observers and helpers.
 pub trait Interrupt: Sync {
@@ -295,7 +295,8 @@ impl<'c> Env<'c> {
     }
 
     /// Requests memory for the copies made by a change of a document of this length: the document read, the result,
-    /// the record, and the batch of the commit.
+    /// the record, what is staged, and the batch of the commit. A change that had to wait for more of them when it holds
+    /// the first ones could wait for another one in the same state, and one of both would fail.
     pub(crate) fn changing(&self, len: usize) -> Result<()> {
         match len > LARGE_BYTES {
             true => self.check_memory(CHANGE_COPIES * len),

@@ -20,7 +20,7 @@ use super::{
     paths::{components, write_replaced},
     prelude::*,
 };
-use crate::source::OperatorMemory;
+use crate::source::{ExecutionStats, OperatorMemory, SourceStats, sum_stats};
 
 pub(super) static GRAPH_LOOKUP: StageSpec = StageSpec {
     name: "$graphLookup",
@@ -197,7 +197,13 @@ impl Stage for Shared {
     }
 
     fn open(&self, input: Box<dyn Source>) -> Box<dyn Source> {
-        Box::new(Running { input, graph: self.0.clone(), out: Vec::new(), arena: Bump::new() })
+        Box::new(Running {
+            input,
+            graph: self.0.clone(),
+            out: Vec::new(),
+            arena: Bump::new(),
+            examined: ExecutionStats::default(),
+        })
     }
 
     fn is_one_to_one(&self) -> bool {
@@ -214,6 +220,8 @@ struct Running {
     graph: Arc<GraphLookup>,
     out: Vec<u8>,
     arena: Bump,
+    /// What the searches have read.
+    examined: ExecutionStats,
 }
 
 /// A value with MongoDB's equality and hash.
@@ -247,6 +255,7 @@ struct Search {
     found: Vec<DocBuf>,
     held_bytes: usize,
     held: OperatorMemory,
+    examined: ExecutionStats,
 }
 
 impl Search {
@@ -299,7 +308,8 @@ impl Search {
 }
 
 impl Running {
-    fn search(&self, cx: &mut Cx<'_>) -> Result<Vec<DocBuf>> {
+    /// The documents found, and what was read for them.
+    fn search(&self, cx: &mut Cx<'_>) -> Result<(Vec<DocBuf>, ExecutionStats)> {
         let graph = &*self.graph;
         let eval = cx.eval_current(&*self.input, &self.arena);
         let mut search = Search::default();
@@ -316,9 +326,10 @@ impl Running {
                     return Err(search.held.full());
                 }
             }
+            sum_stats(&mut *source, &mut search.examined);
             depth += 1;
         }
-        Ok(search.found)
+        Ok((search.found, search.examined))
     }
 }
 
@@ -327,7 +338,9 @@ impl Source for Running {
         if !self.input.advance(cx)? {
             return Ok(false);
         }
-        let found = self.search(cx)?;
+        let (found, examined) = self.search(cx)?;
+        self.examined.keys_examined += examined.keys_examined;
+        self.examined.docs_examined += examined.docs_examined;
         renew(&mut self.arena);
         self.out.clear();
         // Memory for the array, and for the document that contains it.
@@ -351,5 +364,13 @@ impl Source for Running {
 
     fn inputs(&mut self) -> &mut [Box<dyn Source>] {
         slice::from_mut(&mut self.input)
+    }
+
+    fn stats(&self) -> SourceStats {
+        SourceStats {
+            keys_examined: self.examined.keys_examined,
+            docs_examined: self.examined.docs_examined,
+            ..SourceStats::default()
+        }
     }
 }

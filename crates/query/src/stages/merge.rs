@@ -337,32 +337,33 @@ impl Merge {
         Ok(Doc::trusted(&out).to_buf())
     }
 
-    fn write(&self, document: &DocBuf, collection: &Collection, cx: &Cx<'_>) -> Result<()> {
-        let filter = self.filter(document.as_doc())?;
-        if self.matched == Matched::Fail {
-            return insert_all(
-                cx.store,
-                collection,
-                std::slice::from_ref(document),
-                self.bypass_validation,
-                cx,
-            );
-        }
-        let lets = self.let_values(document, cx)?;
-        let operators = match self.matched {
-            Matched::KeepExisting => doc! { "$setOnInsert": document },
-            _ => doc! { "$set": document },
-        };
+    fn write(&self, document: Doc<'_>, collection: &Collection, cx: &Cx<'_>) -> Result<()> {
+        let filter = self.filter(document)?;
+        let insert = || insert_all(cx.store, collection, &[document], self.bypass_validation, cx);
+        // The document may be large, so only what the mode needs has a copy of it.
+        let mut lets = doc! {};
+        let operators;
         let change = match self.matched {
-            Matched::Replace => Value::Doc(document.as_doc()),
-            Matched::Pipeline => Value::Array(self.pipeline.as_array()),
-            _ => Value::Doc(operators.as_doc()),
+            Matched::Fail => return insert(),
+            Matched::Replace => Value::Doc(document),
+            Matched::Pipeline => {
+                lets = self.let_values(document, cx)?;
+                Value::Array(self.pipeline.as_array())
+            }
+            Matched::KeepExisting => {
+                operators = doc! { "$setOnInsert": document };
+                Value::Doc(operators.as_doc())
+            }
+            Matched::Merge => {
+                operators = doc! { "$set": document };
+                Value::Doc(operators.as_doc())
+            }
         };
         let inserts = self.not_matched == NotMatched::Insert;
         let statement = UpdateStatement {
             bypass_validation: self.bypass_validation,
             upsert: inserts && self.matched != Matched::Pipeline,
-            let_vars: if self.matched == Matched::Pipeline { lets.as_doc() } else { Doc::EMPTY },
+            let_vars: lets.as_doc(),
             ..UpdateStatement::new(filter.as_doc(), change)
         };
         let run = || update(cx.store, &self.into, &statement, Durability::Buffered, cx.env);
@@ -371,13 +372,7 @@ impl Merge {
             return Ok(());
         }
         match self.not_matched {
-            NotMatched::Insert => insert_all(
-                cx.store,
-                collection,
-                std::slice::from_ref(document),
-                self.bypass_validation,
-                cx,
-            ),
+            NotMatched::Insert => insert(),
             NotMatched::Discard => Ok(()),
             NotMatched::Fail => bail!(
                 Code::MERGE_STAGE_NO_MATCHING_DOCUMENT,
@@ -388,9 +383,9 @@ impl Merge {
     }
 
     /// The values of `let`, as constants.
-    fn let_values(&self, document: &DocBuf, cx: &Cx<'_>) -> Result<DocBuf> {
+    fn let_values(&self, document: Doc<'_>, cx: &Cx<'_>) -> Result<DocBuf> {
         let arena = Bump::new();
-        let eval = cx.eval(document.as_doc(), &arena);
+        let eval = cx.eval(document, &arena);
         let mut bytes = Vec::new();
         let mut out = DocWriter::new(&mut bytes);
         for (name, expr) in &self.lets {
@@ -409,16 +404,17 @@ impl Source for Running {
         }
         let collection = self.merge.target(cx)?;
         while self.input.advance(cx)? {
-            let mut document = self.input.doc().to_buf();
-            if document.get("_id").is_missing() {
-                let id = cx.store.new_object_id();
-                let without = document;
-                document = DocBuf::build(|out| {
-                    out.put("_id", &id);
-                    out.extend(without.as_doc());
-                });
+            let document = self.input.doc();
+            if !document.get("_id").is_missing() {
+                self.merge.write(document, &collection, cx)?;
+                continue;
             }
-            self.merge.write(&document, &collection, cx)?;
+            let id = cx.store.new_object_id();
+            let named = DocBuf::build(|out| {
+                out.put("_id", &id);
+                out.extend(document);
+            });
+            self.merge.write(named.as_doc(), &collection, cx)?;
         }
         Ok(false)
     }

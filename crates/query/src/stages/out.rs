@@ -167,7 +167,7 @@ struct Running {
 pub(super) fn insert_all(
     store: &Store,
     collection: &Collection,
-    docs: &[DocBuf],
+    docs: &[Doc<'_>],
     bypass_validation: bool,
     cx: &Cx<'_>,
 ) -> Result<()> {
@@ -175,7 +175,7 @@ pub(super) fn insert_all(
     let options =
         WriteOptions { interrupt: Some(&check), bypass_validation, ..WriteOptions::default() };
     store.write(options, &mut |txn| {
-        docs.iter().try_for_each(|doc| txn.insert(collection, doc.as_doc()).map(|_| ()))
+        docs.iter().try_for_each(|doc| txn.insert(collection, *doc).map(|_| ()))
     })?;
     Ok(())
 }
@@ -183,14 +183,13 @@ pub(super) fn insert_all(
 /// Inserts measurements in one transaction.
 fn insert_all_measurements(
     buckets: &Arc<Collection>,
-    docs: &[DocBuf],
+    docs: &[Doc<'_>],
     bypass_validation: bool,
     cx: &Cx<'_>,
 ) -> Result<()> {
-    let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::as_doc).collect();
     let statement = InsertStatement {
         encryption: None,
-        docs: &docs,
+        docs,
         ordered: true,
         done: &[],
         statement: None,
@@ -247,21 +246,36 @@ impl Running {
     fn drain(
         &mut self,
         cx: &mut Cx<'_>,
-        insert: &dyn Fn(&[DocBuf], &Cx<'_>) -> Result<()>,
+        insert: &dyn Fn(&[Doc<'_>], &Cx<'_>) -> Result<()>,
     ) -> Result<()> {
+        let insert_all = |docs: &mut Vec<DocBuf>, cx: &Cx<'_>| {
+            if docs.is_empty() {
+                return Ok(());
+            }
+            let borrowed: Vec<Doc<'_>> = docs.iter().map(DocBuf::as_doc).collect();
+            let inserted = insert(&borrowed, cx);
+            docs.clear();
+            inserted
+        };
         let mut docs: Vec<DocBuf> = Vec::new();
         let mut bytes = 0;
         while self.input.advance(cx)? {
-            let doc = self.input.doc().to_buf();
-            bytes += doc.as_bytes().len();
-            docs.push(doc);
+            let doc = self.input.doc();
+            if doc.len() >= BATCH_BYTES {
+                insert_all(&mut docs, cx)?;
+                // Not copied.
+                insert(&[doc], cx)?;
+                bytes = 0;
+                continue;
+            }
+            bytes += doc.len();
+            docs.push(doc.to_buf());
             if docs.len() >= BATCH_COUNT || bytes >= BATCH_BYTES {
-                insert(&docs, cx)?;
-                docs.clear();
+                insert_all(&mut docs, cx)?;
                 bytes = 0;
             }
         }
-        insert(&docs, cx)
+        insert_all(&mut docs, cx)
     }
 
     fn fill(&mut self, temporary: &Namespace, cx: &mut Cx<'_>) -> Result<()> {

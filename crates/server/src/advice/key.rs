@@ -44,7 +44,8 @@ pub(crate) enum Needed {
 struct Found<'d> {
     equal: Vec<String>,
     range: Vec<String>,
-    branches: Vec<Doc<'d>>,
+    /// The branches of each `$or`.
+    ors: Vec<Vec<Doc<'d>>>,
     /// The kind of another index that it needs.
     special: Option<&'static str>,
 }
@@ -65,9 +66,11 @@ pub(crate) fn needed(filter: Doc<'_>, sort: Doc<'_>) -> Needed {
     if !ways.is_empty() {
         return Needed::Indexes(ways);
     }
-    Needed::None(match found.branches.len() {
-        0 => "it has neither a filter nor a sort that an index could answer",
-        count if count > BRANCHES_MAX => "its $or has many branches, and each would need an index",
+    Needed::None(match found.ors.as_slice() {
+        [] => "it has neither a filter nor a sort that an index could answer",
+        ors if ors.iter().all(|branches| branches.len() > BRANCHES_MAX) => {
+            "its $or has many branches, and each would need an index"
+        }
         _ => "a branch of $or has no field that an index could find",
     })
 }
@@ -111,22 +114,16 @@ impl<'d> Found<'d> {
         if !self.range.is_empty() {
             add(self.key(Doc::EMPTY).map(|key| vec![key]));
         }
-        if self.equal.is_empty() && (1..=BRANCHES_MAX).contains(&self.branches.len()) {
-            add(self.of_branches(sort));
-            add(self.of_branches(Doc::EMPTY));
+        // Fields beside `$or` may find more than its branches do, alone or together with them.
+        let few = |branches: &&Vec<Doc<'_>>| (1..=BRANCHES_MAX).contains(&branches.len());
+        for branches in self.ors.iter().filter(few) {
+            add(of_branches(branches, &[], sort));
+            add(of_branches(branches, &[], Doc::EMPTY));
+            if !self.equal.is_empty() {
+                add(of_branches(branches, &self.equal, sort));
+            }
         }
         ways
-    }
-
-    /// A key for each branch.
-    fn of_branches(&self, sort: Doc<'_>) -> Option<Vec<Key>> {
-        let of_branch = |branch: &Doc<'_>| {
-            let mut found = Found::default();
-            found.add_filter(*branch, "");
-            let finds = !found.equal.is_empty() || !found.range.is_empty();
-            found.key(sort).filter(|_| finds && found.special.is_none())
-        };
-        self.branches.iter().map(of_branch).collect()
     }
 
     fn add_filter(&mut self, filter: Doc<'d>, prefix: &str) {
@@ -138,7 +135,7 @@ impl<'d> Found<'d> {
                     });
                 }
                 ("$or", Value::Array(parts)) if prefix.is_empty() => {
-                    self.branches.extend(parts.iter().filter_map(|part| part.as_doc()));
+                    self.ors.push(parts.iter().filter_map(|part| part.as_doc()).collect());
                 }
                 ("$expr", Value::Doc(expression)) if prefix.is_empty() => {
                     self.add_expression(expression);
@@ -241,6 +238,17 @@ impl<'d> Found<'d> {
     }
 }
 
+/// A key for each branch, with the fields that the filter compares for equality beside `$or`.
+fn of_branches(branches: &[Doc<'_>], beside: &[String], sort: Doc<'_>) -> Option<Vec<Key>> {
+    let of_branch = |branch: &Doc<'_>| {
+        let mut found = Found { equal: beside.to_vec(), ..Found::default() };
+        found.add_filter(*branch, "");
+        let finds = found.equal.len() > beside.len() || !found.range.is_empty();
+        found.key(sort).filter(|_| finds && found.special.is_none())
+    };
+    branches.iter().map(of_branch).collect()
+}
+
 /// The path of `"$a.b"`.
 fn path_of(operand: Value<'_>) -> Option<&str> {
     let path = operand.as_str()?.strip_prefix('$')?;
@@ -318,6 +326,22 @@ mod tests {
                 "[] d:-1 or [a] d:-1,b:1 | [c] d:-1 or [a] b:1 | [c] ",
             ),
             ("{$or: [{a: 1}, {b: {$ne: 1}}]}", "{d: 1}", "[] d:1"),
+            (
+                "{on: true, $or: [{a: 1}, {b: {$gt: 2}}]}",
+                "{}",
+                "[on]  or [a]  | [] b:1 or [on,a]  | [on] b:1",
+            ),
+            ("{a: 1, $or: [{a: 1}, {b: 2}]}", "{}", "[a]  or [a]  | [b] "),
+            (
+                "{$and: [{$or: [{a: 1}, {b: 1}]}, {$or: [{c: 1}, {d: 1}]}]}",
+                "{}",
+                "[a]  | [b]  or [c]  | [d] ",
+            ),
+            (
+                "{$and: [{$or: [{a: 1}, {b: {$ne: 1}}]}, {$or: [{c: 1}, {d: 1}]}]}",
+                "{}",
+                "[c]  | [d] ",
+            ),
             ("{a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1}", "{h: 1}", "[a,b,c,d,e,f] "),
             ("{a: 1, 'b..c': 1, '': 1, 'd.$x': 1}", "{}", "[a] "),
             ("{b: 1, '2': 1}", "{}", "[b,2] "),

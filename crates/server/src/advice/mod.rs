@@ -21,5 +21,5 @@ mod useless;
 pub(crate) use cache::{CacheSize, TARGET, budget_with};
 pub(crate) use candidate::{Candidate, merge, serves};
 pub(crate) use key::{Key, Needed, needed};
-pub(crate) use query::Query;
+pub(crate) use query::{Query, beginning, is_cut};
 pub(crate) use useless::{Known, Useless, useless};

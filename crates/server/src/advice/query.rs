@@ -1,8 +1,9 @@
 //! What of a slow command an index can help with: its filter and sort, and how it can be explained again.
 
-use nagi_bson::{Array, Doc, DocBuf, Value};
+use nagi_bson::{Array, Doc, DocBuf, Element, Value};
 
 use super::text::shape;
+use crate::beginning::TRUNCATED;
 use crate::request::is_generic;
 
 /// Commands whose filter is `filter` or `query`, and which can be explained as they are.
@@ -26,12 +27,20 @@ pub(crate) struct Query {
 impl Query {
     /// Reads an example that the metrics keep. `None` if it is of another kind, or was cut.
     pub(crate) fn of(name: &str, collection: &str, example: Doc<'_>) -> Option<Query> {
-        if example.iter().any(|element| element.name() == "$truncated") {
+        if is_cut(example) {
             return None;
         }
         let max_time_ms = nagi_bson::number::truncate_to_i64(example.get("maxTimeMS")).unwrap_or(0);
+        if matches!(name, "mapReduce" | "mapreduce") {
+            let filter = example.get("query").as_doc().unwrap_or(Doc::EMPTY);
+            let command = as_find(collection, example, filter, example.element("limit"));
+            let (filter, sort) = (filter.to_buf(), document(example.get("sort")));
+            return Some(Query { filter, sort, command, max_time_ms, distinct: None });
+        }
         if let Some((filter, is_one)) = changed(name, example) {
-            let command = as_find(collection, example, filter, is_one);
+            let one = nagi_bson::doc! { "limit": 1 };
+            let limit = if is_one { one.as_doc().first() } else { None };
+            let command = as_find(collection, example, filter, limit);
             let (filter, sort) = (filter.to_buf(), document(example.get("sort")));
             return Some(Query { filter, sort, command, max_time_ms, distinct: None });
         }
@@ -91,6 +100,11 @@ impl Query {
     }
 }
 
+/// True if only the beginning of a command is there.
+pub(crate) fn is_cut(command: Doc<'_>) -> bool {
+    command.iter().any(|element| element.name() == TRUNCATED)
+}
+
 /// Operators that run JavaScript.
 const SCRIPTS: &[&str] = &["$where", "$function", "$accumulator", "$_internalJsEmit"];
 
@@ -121,8 +135,14 @@ fn changed<'d>(name: &str, example: Doc<'d>) -> Option<(Doc<'d>, bool)> {
     }
 }
 
-/// The find that has the plan of a statement that changes documents. Who may read them may explain it.
-fn as_find(collection: &str, statement: Doc<'_>, filter: Doc<'_>, is_one: bool) -> DocBuf {
+/// The find that has the plan of a statement that changes documents, or reads those that a `mapReduce` reads, without
+/// its scripts. Who may read them may explain it.
+fn as_find(
+    collection: &str,
+    statement: Doc<'_>,
+    filter: Doc<'_>,
+    limit: Option<Element<'_>>,
+) -> DocBuf {
     DocBuf::build(|out| {
         out.put("find", collection);
         out.put("filter", filter);
@@ -131,14 +151,14 @@ fn as_find(collection: &str, statement: Doc<'_>, filter: Doc<'_>, is_one: bool) 
                 out.put_element(given);
             }
         }
-        if is_one {
-            out.put("limit", 1);
+        if let Some(limit) = limit {
+            out.put_element(limit);
         }
     })
 }
 
 /// Filter and sort at the beginning of a pipeline, which an index can answer.
-fn beginning(pipeline: Array<'_>) -> (DocBuf, DocBuf) {
+pub(crate) fn beginning(pipeline: Array<'_>) -> (DocBuf, DocBuf) {
     let mut filters: Vec<Doc<'_>> = Vec::new();
     let mut sort = Doc::EMPTY;
     for stage in pipeline.iter().filter_map(|stage| stage.as_doc()) {
@@ -214,6 +234,18 @@ mod tests {
             "{delete: 0, filter: {a: 1}, multi: false}",
             "{ a: ? }",
             r#"{"find":"c","filter":{"a":1},"limit":1}"#,
+        );
+        check(
+            "mapReduce",
+            "{mapReduce: 'c', map: 'f', reduce: 'g', query: {a: 1}, sort: {b: 1}, limit: 3, out: {inline: 1}}",
+            "{ a: ? } sort { b: 1 }",
+            r#"{"find":"c","filter":{"a":1},"sort":{"b":1},"limit":3}"#,
+        );
+        check(
+            "mapReduce",
+            "{mapReduce: 'c', map: 'f', reduce: 'g', out: 'd'}",
+            "{}",
+            r#"{"find":"c","filter":{}}"#,
         );
         check(
             "distinct",

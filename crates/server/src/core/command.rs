@@ -363,7 +363,7 @@ impl<'c> Context<'c> {
     /// Waits while the server is locked against writes. The wait counts, also one that fails.
     pub(crate) fn wait_for_lock(&self) -> Result<()> {
         let lock = &self.server.upkeep.fsync;
-        if lock.count() == 0 {
+        if !lock.is_stopped(self.writer) {
             return Ok(());
         }
         let pool = self.pool.unwrap_or(&self.server.clients.tickets.write);

@@ -224,7 +224,7 @@ impl Connection {
         charge: MemoryCharge,
     ) -> Connection {
         let store = server.store.for_client();
-        op.set_conflict_waits(Arc::clone(store.client().conflict_waits()));
+        op.set_waits(Arc::clone(store.client().waits()));
         if server.audit.is_some() {
             store.client().note_catalog_changes();
         }

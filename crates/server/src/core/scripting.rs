@@ -26,10 +26,10 @@ impl Watch<'_> {
         Arc::new(move || crate::core::command::check(&op, deadline))
     }
 
-    /// Passes the functions stored in `system.js` of the request's database to `each`, as of a new snapshot.
+    /// Passes the functions stored in `system.js` of the statement's database to `each`, as of a new snapshot.
     fn stored(&self, each: &mut dyn FnMut(Doc<'_>) -> Result<()>) -> Result<()> {
         let Some(server) = self.server else { return Ok(()) };
-        let namespace = self.op.namespace();
+        let namespace = self.op.current_namespace();
         let db = namespace.split('.').next().unwrap_or_default();
         let Ok(stored) = Namespace::new(db, "system.js") else { return Ok(()) };
         let Some(collection) = server.store.collection(&stored) else { return Ok(()) };

@@ -15,6 +15,9 @@ use nagi_bson::{Array, Doc, DocBuf, Value};
 
 use super::redact;
 
+/// Limit of a name in `truncated` that had no space in the line.
+const NAME_BYTES_MAX: usize = 64;
+
 /// The attributes of a line as text, and what was cut.
 #[derive(Default)]
 pub(super) struct Attributes {
@@ -121,6 +124,12 @@ fn write_parts<'v>(
     let begin = out.len();
     for (name, value) in fields {
         let before = out.len();
+        // A client may have chosen the name.
+        if open == '{' && before + name.len() > end {
+            let kept = &name[..name.floor_char_boundary(NAME_BYTES_MAX)];
+            missing = Some(DocBuf::build(|w| w.put(kept, Value::Doc(described(value).as_doc()))));
+            break;
+        }
         if before > begin {
             out.push(',');
         }
@@ -185,6 +194,15 @@ mod tests {
         assert_eq!(cut(doc, 0), (doc.to_owned(), None));
         let limits = Limits { bytes_max: 10, redacted: true };
         assert_eq!(Attributes::of(Doc::EMPTY, limits).text, "");
+    }
+
+    #[test]
+    fn a_long_name_is_not_written() {
+        let name = "n".repeat(100_000);
+        let (text, said) = cut(&format!("{{a: {{b: 1, {name}: 2, c: 3}}}}"), 100);
+        assert_eq!(text, "{\"a\":{\"b\":1}}");
+        let (truncated, _) = said.unwrap();
+        assert!(truncated.contains("\"type\":\"int\"") && truncated.len() < 200, "{truncated}");
     }
 
     #[test]

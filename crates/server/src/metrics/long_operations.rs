@@ -14,11 +14,15 @@ pub enum Blocked {
     Lock,
     /// A transaction of another client that holds a record which the operation needs.
     Transaction,
+    /// A write outside of transactions that holds a record which the operation needs, until it is committed.
+    Write,
+    /// The storage engine, which has not taken the commit of the operation yet: its disk is slow.
+    Disk,
 }
 
 impl Blocked {
     /// The number of values.
-    pub const COUNT: usize = 2;
+    pub const COUNT: usize = 4;
 }
 
 /// Operations that wait for the same now.

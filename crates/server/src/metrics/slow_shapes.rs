@@ -5,7 +5,8 @@
 //! `observe::slow` adds the same operations that it logs, so `slowms`, the sample rate and filters apply to both.
 //!
 //! Operations without a planned query, such as inserts and commands on a database, have rows by their names. The
-//! console shows them; the advisor does not see them, and they take no place of a shape that it could help.
+//! console shows them, and they take no place of a shape that the advisor could help. Of them, it sees those that have
+//! a query: one by `_id` needs no plan, but the pipeline behind it may read another collection.
 //!
 //! Memory is bounded: [`SHAPES_MAX`] and [`OTHERS_MAX`] rows with an example of at most [`EXAMPLE_BYTES_MAX`] bytes
 //! each. A new shape takes the row of the shape with the least total time, if it has taken longer itself. Clients
@@ -137,7 +138,17 @@ impl SlowShapes {
         (list, left_out)
     }
 
-    /// The same with operations without a planned query.
+    /// The same with operations that have a query, which was not planned.
+    pub(crate) fn queries(&self) -> (Vec<SlowShape>, u64) {
+        let (mut list, left_out) = self.list();
+        let others = self.others.lock();
+        list.extend(others.by_shape.values().filter(|row| !row.text.is_empty()).cloned());
+        drop(others);
+        sort(&mut list);
+        (list, left_out)
+    }
+
+    /// The same with all operations without a planned query.
     pub(crate) fn all(&self) -> (Vec<SlowShape>, u64) {
         let (mut list, mut left_out) = self.list();
         let others = self.others.lock();

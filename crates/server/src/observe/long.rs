@@ -35,7 +35,7 @@ pub(crate) fn observe(server: &Server, finished: &Finished<'_>) {
         number: 0,
         at_ms: clock::wall_ms(),
         name: request.command.name,
-        namespace: op.namespace(),
+        namespace: op.current_namespace(),
         is_command: request.command.latency == LatencyKind::Command,
         micros,
         own_micros: own_micros(done, timeslice::processor_time() + nagi_js::slept()),

@@ -209,7 +209,7 @@ fn the_field_of_a_join_needs_an_index() {
     assert_eq!(advice.get("ns").as_str(), Some("shop.c"));
     assert_eq!(docs(advice, "shapes")[0].get("ns").as_str(), Some("shop.few"));
     let reason = advice.get("notMeasured").as_str();
-    assert_eq!(reason, Some("the reads of a $lookup are in no plan"), "{advice}");
+    assert_eq!(reason, Some("what it reads of another collection is in no plan"), "{advice}");
     ok(&mut client, "{createIndexes: 'c', indexes: [{key: {st: 1}, name: 'st_1'}]}");
     ok(&mut client, &command);
     assert_eq!(indexes(&advised(&mut client, "")), []);
@@ -241,4 +241,116 @@ fn statements_of_a_bulk_write() {
     let one = |name: &str, shape: &str| (name.to_owned(), vec![shape.to_owned()]);
     assert_eq!(indexes(&reply), [one("a_1", "{ a: ? }"), one("b_1", "{ b: { $lt: ? } }")]);
     assert!(ratio(&reply, "a_1") > 100.0 && ratio(&reply, "b_1") > 100.0, "{reply:?}");
+}
+
+/// A field with few values finds little, the branches of `$or` beside it much.
+#[test]
+fn branches_may_be_better_than_a_field_beside_them() {
+    let mut client =
+        prepare(&|n| format!("{{on: {}, g: {}, d: {n}, p: 'x'}}", n % 2 == 0, n % 500));
+    for n in 0..3 {
+        let filter = format!("{{on: true, $or: [{{g: {n}}}, {{d: {n}}}]}}");
+        ok(&mut client, &format!("{{find: 'c', filter: {filter}}}"));
+    }
+    let shape = vec!["{ on: ?, $or: [ { g: ? }, { d: ? } ] }".to_owned()];
+    let reply = advised(&mut client, "");
+    assert_eq!(
+        indexes(&reply),
+        [("d_1".to_owned(), shape.clone()), ("g_1".to_owned(), shape)],
+        "{reply:?}"
+    );
+    assert!(ratio(&reply, "d_1") > 100.0, "{reply:?}");
+}
+
+/// The branches of one of them, not of both.
+#[test]
+fn one_of_two_ors_is_enough() {
+    let mut client =
+        prepare(&|n| format!("{{on: {}, g: {}, d: {n}, p: 'x'}}", n % 2 == 0, n % 500));
+    let few = "{$or: [{g: 7}, {d: 8}]}, {$or: [{on: true}, {p: 'q'}]}";
+    ok(&mut client, &format!("{{find: 'c', filter: {{$and: [{few}]}}}}"));
+    assert_eq!(names(&advised(&mut client, "")), ["d_1", "g_1"]);
+}
+
+/// Its scripts are not run: what it reads is what a find with its query reads.
+#[test]
+fn the_query_of_a_map_reduce() {
+    let mut client = prepare(&|n| format!("{{g: {n}}}"));
+    let scripts = "map: 'function() { emit(1, 1) }', reduce: 'function(k, v) { return 1 }'";
+    ok(&mut client, &format!("{{mapReduce: 'c', {scripts}, query: {{g: 5}}, out: {{inline: 1}}}}"));
+    let reply = advised(&mut client, "");
+    assert_eq!(indexes(&reply), [("g_1".to_owned(), vec!["{ g: ? }".to_owned()])], "{reply:?}");
+    assert!(ratio(&reply, "g_1") > 100.0, "{reply:?}");
+}
+
+#[test]
+fn a_long_command_is_said_to_be_too_long() {
+    let mut client = prepare(&|n| format!("{{g: {n}}}"));
+    let values: Vec<String> = (0..900).map(|n| n.to_string()).collect();
+    ok(&mut client, &format!("{{find: 'c', filter: {{g: {{$in: [{}]}}}}}}", values.join(", ")));
+    let reply = advised(&mut client, "");
+    let expected = "the command is longer than 4 KiB, and only its beginning is kept";
+    assert_eq!(reasons(&reply), [expected], "{reply:?}");
+}
+
+/// A pipeline that begins with one document by `_id` needs no plan, but may read another collection.
+#[test]
+fn what_a_pipeline_reads_of_another_collection() {
+    let graph = "{$graphLookup: {from: 'c', startWith: '$g', connectFromField: 'up', connectToField: 'g', as: 'x'}}";
+    for (stage, index) in [
+        (graph, Some("g_1")),
+        ("{$unionWith: {coll: 'c', pipeline: [{$match: {g: 5}}]}}", Some("g_1")),
+        ("{$lookup: {from: 'c', localField: 'g', foreignField: 'g', as: 'x'}}", Some("g_1")),
+        ("{$unionWith: {coll: 'c', pipeline: [{$match: {g: {$ne: 5}}}]}}", None),
+    ] {
+        let mut client = prepare(&|n| format!("{{g: {n}}}"));
+        ok(&mut client, "{insert: 'few', documents: [{_id: 1, g: 3}, {_id: 2, g: 4}]}");
+        let pipeline = format!("[{{$match: {{_id: 1}}}}, {stage}]");
+        ok(&mut client, &format!("{{aggregate: 'few', pipeline: {pipeline}, cursor: {{}}}}"));
+        let reply = advised(&mut client, "");
+        assert_eq!(names(&reply), Vec::from_iter(index), "{stage} {reply:?}");
+        let left = reasons(&reply);
+        match index {
+            Some(_) => assert_eq!(left, [""; 0], "{stage}"),
+            None => assert!(left.len() == 1 && !left[0].is_empty(), "{stage} {left:?}"),
+        }
+    }
+}
+
+/// What a pipeline reads of its own collection, and what it joins, may both need an index.
+#[test]
+fn a_join_behind_a_filter_needs_two_indexes() {
+    let mut client = prepare(&|n| format!("{{st: {n}}}"));
+    let few: Vec<String> = (0..1000).map(|n| format!("{{q: {n}, st: {n}}}")).collect();
+    ok(&mut client, &format!("{{insert: 'few', documents: [{}]}}", few.join(", ")));
+    let join = "{$lookup: {from: 'c', localField: 'st', foreignField: 'st', as: 'x'}}";
+    let pipeline = format!("[{{$match: {{q: {{$lt: 3}}}}}}, {join}]");
+    ok(&mut client, &format!("{{aggregate: 'few', pipeline: {pipeline}, cursor: {{}}}}"));
+    let reply = advised(&mut client, "");
+    assert_eq!(names(&reply), ["q_1", "st_1"], "{reply:?}");
+    let all = docs(reply.as_doc(), "advice");
+    let own = all.iter().find(|advice| advice.get("name").as_str() == Some("q_1")).unwrap();
+    let reason = own.get("reason").as_str().unwrap();
+    assert!(reason.ends_with("less, without what they read of other collections"), "{reason}");
+    // A scan of the own collection is not taken for one of the other.
+    let mut client = prepare(&|n| format!("{{st: {n}}}"));
+    ok(&mut client, "{insert: 'few', documents: [{q: 1, st: 3}]}");
+    let join = "{$lookup: {from: 'few', localField: 'st', foreignField: 'st', as: 'x'}}";
+    let pipeline = format!("[{{$match: {{st: {{$lt: 3}}}}}}, {join}]");
+    ok(&mut client, &format!("{{aggregate: 'c', pipeline: {pipeline}, cursor: {{}}}}"));
+    assert_eq!(names(&advised(&mut client, "")), ["st_1"]);
+}
+
+#[test]
+fn each_shape_without_advice_is_listed() {
+    let mut client = prepare(&|n| format!("{{a: {n}}}"));
+    for n in 0..70 {
+        ok(
+            &mut client,
+            &format!("{{find: 'c', filter: {{a: {{$mod: [5, 1]}}, x{n}: {{$ne: 1}}}}}}"),
+        );
+    }
+    let reply = advised(&mut client, "");
+    let left = docs(reply.as_doc(), "notAdvised").len();
+    assert_eq!(left + indexes(&reply).iter().map(|(_, shapes)| shapes.len()).sum::<usize>(), 70);
 }

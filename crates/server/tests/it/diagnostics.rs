@@ -434,3 +434,31 @@ fn a_slow_operation_leaves_a_line() {
     assert_eq!(number(&attr.to_buf(), &["docsExamined"]), 1);
     assert_eq!(number(&attr.to_buf(), &["nreturned"]), 1);
 }
+
+/// As explain names them.
+#[test]
+fn counts_and_distinct_values_by_an_index_have_names_of_their_own() {
+    let server = server();
+    let mut client = Client::new(&server);
+    let ids: Vec<String> = (0..50).map(|n| format!("{{_id: {n}, a: {}}}", n % 5)).collect();
+    client.shell(&format!("{{insert: 'c', documents: [{}]}}", ids.join(", ")));
+    client.run("test", doc! { "profile": 2 }.as_doc());
+    let command = "{distinct: 'c', key: 'a', query: {a: {$gte: 0}}}";
+    client.shell(command);
+    client.shell("{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}");
+    client.shell(command);
+    client.shell("{count: 'c', query: {a: {$gte: 2}}}");
+    client.shell("{count: 'c', query: {a: {$gte: 2}}, skip: 1, limit: 3}");
+    client.run("test", doc! { "profile": 0 }.as_doc());
+    let find = "{find: 'system.profile', filter: {$or: [{'command.distinct': 'c'}, {'command.count': 'c'}]}}";
+    let reply = client.shell(find);
+    let batch = reply.get("cursor").as_doc().unwrap().get("firstBatch").as_array().unwrap();
+    let entries: Vec<Doc<'_>> = batch.iter().filter_map(|entry| entry.as_doc()).collect();
+    let plans: Vec<_> = entries.iter().map(|one| one.get("planSummary").to_string()).collect();
+    let expected =
+        ["COLLSCAN", "DISTINCT_SCAN { a: 1 }", "COUNT_SCAN { a: 1 }", "COUNT_SCAN { a: 1 }"];
+    assert_eq!(plans, expected.map(|plan| format!("\"{plan}\"")));
+    // One shape, whatever the plan.
+    let hash = |at: usize| entries[at].get("planCacheShapeHash").to_string();
+    assert!(hash(0).len() == 10 && hash(0) == hash(1), "{} {}", hash(0), hash(1));
+}

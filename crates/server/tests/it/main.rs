@@ -43,6 +43,7 @@ mod txn_fields;
 mod txn_number;
 mod views_collection;
 mod visible;
+mod waiting;
 
 #[global_allocator]
 static ALLOCATOR: nagi_testkit::CountingAllocator = nagi_testkit::CountingAllocator;

@@ -124,7 +124,7 @@ fn say_taken(name: &str, seat: Option<u16>) {
 }
 
 pub(super) fn begin(on: &dyn Engine) -> nagi_kv::Result<Box<dyn Txn>> {
-    on.begin(TxnOptions { lock_wait_ms: 0 })
+    on.begin(TxnOptions { lock_wait_ms: 0, ..TxnOptions::default() })
 }
 
 /// The end of a lease that is taken or renewed at this stamp.

@@ -184,6 +184,10 @@ impl Txn for NodeTxn {
         self.inner.lock_while(space, key, go_on)
     }
 
+    fn is_held_by_client(&self, space: Space, key: &[u8]) -> bool {
+        self.inner.is_held_by_client(space, key)
+    }
+
     fn get_locked<'a>(
         &'a self,
         space: Space,

@@ -16,7 +16,7 @@ use std::time::Duration;
 use nagi_error::{Code, Result};
 use nagi_kv::{Space, Txn, TxnOptions, sync::thread};
 
-use super::conflict_waits::ConflictWaits;
+use super::conflict_waits::{ConflictWaits, Holder};
 use crate::{
     WriteOptions, clock,
     engine_error::engine,
@@ -28,7 +28,7 @@ use crate::{
 /// in different orders may conflict with each other for long.
 const LINED_UP_MAX: u32 = 8;
 
-/// A record on which a transaction had a write conflict.
+/// A record, or another key such as that of a unique value, on which a transaction had a write conflict.
 #[derive(Clone)]
 pub(crate) struct Contended {
     space: Space,
@@ -44,7 +44,7 @@ impl Contended {
     /// polls every few milliseconds if its result is still needed.
     pub(crate) fn options(contended: Option<&Contended>) -> TxnOptions {
         match contended {
-            Some(_) => TxnOptions { lock_wait_ms: 50 },
+            Some(_) => TxnOptions { lock_wait_ms: 50, ..TxnOptions::default() },
             None => TxnOptions::default(),
         }
     }
@@ -58,7 +58,10 @@ impl Contended {
         waits: &ConflictWaits,
     ) -> Result<()> {
         let mut go_on = || options.interrupt.is_none_or(|interrupt| interrupt().is_ok());
-        waits.begin();
+        waits.begin(match txn.is_held_by_client(self.space, &self.key) {
+            true => Holder::Transaction,
+            false => Holder::Write,
+        });
         txn.lock_while(self.space, &self.key, &mut go_on).map_err(engine)?;
         // After a failure the next attempt continues the same wait.
         waits.end();
@@ -76,7 +79,7 @@ impl Shared {
     ) -> Option<Turn<'_>> {
         let (queue, contended) = (self.queue.as_ref()?, contended?);
         // It ends with the lock of the record.
-        waits.begin();
+        waits.begin(Holder::Write);
         let mut go_on = || options.interrupt.is_none_or(|interrupt| interrupt().is_ok());
         queue.turn(contended.space, &contended.key, &mut go_on)
     }

@@ -117,6 +117,6 @@ pub(crate) fn commit_private(
     if let (Some(members), Some(version)) = (&store.members, version) {
         members.wait_for_version(version)?;
     }
-    store.engine.sync(stamp).map_err(engine)?;
+    store.sync_to(stamp)?;
     Ok(stamp)
 }

@@ -159,7 +159,7 @@ impl Transaction {
         }
         // A client transaction fails at once on a conflict; a short one may wait a moment, like other writes.
         let options = match long {
-            true => TxnOptions { lock_wait_ms: 0 },
+            true => TxnOptions { lock_wait_ms: 0, of_client: true },
             false => Contended::options(contended.as_ref().map(|(contended, _)| contended)),
         };
         let mut txn = shared.engine.begin(options).map_err(engine)?;

@@ -24,7 +24,7 @@ use super::super::{
     snapshot::SnapshotHandle,
 };
 use super::scan::Scan;
-use crate::large_reads::{self, LARGE_BYTES};
+use crate::large_reads::{self, Backward, Earlier, LARGE_BYTES};
 
 /// The direction of a step, as `nagi_iterator_step` expects it.
 const FORWARD: c_int = 1;
@@ -326,6 +326,7 @@ impl Cursor for RocksCursor {
         let beyond = key.is_empty() || (!self.end.is_empty() && key > &*self.end);
         let raw = self.public();
         let bound = if beyond { &*self.end } else { key };
+        let backward = Backward::begin(Earlier::Kept);
         // SAFETY: the iterator is live; the bound is read during the call.
         unsafe {
             match bound {
@@ -339,6 +340,7 @@ impl Cursor for RocksCursor {
             true => self.step(BACKWARD)?,
             false => found,
         };
+        drop(backward);
         self.hold(found)
     }
 
@@ -348,7 +350,9 @@ impl Cursor for RocksCursor {
     }
 
     fn prev(&mut self) -> Result<bool> {
+        let backward = Backward::begin(Earlier::Replaced);
         let found = self.advance(BACKWARD)?;
+        drop(backward);
         self.hold(found)
     }
 

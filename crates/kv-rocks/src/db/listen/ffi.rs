@@ -69,10 +69,10 @@ unsafe extern "C" fn nagi_flush_begun(damaged: *const c_void, job: c_int) {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn nagi_compaction_begun(damaged: *const c_void, run_count: usize) {
+unsafe extern "C" fn nagi_compaction_begun(damaged: *const c_void) {
     // SAFETY: the pointer is that of `listen`.
     let damaged = unsafe { &*damaged.cast::<Damaged>() };
-    work_memory::begin_compaction(damaged.work_memory.as_ref(), run_count);
+    work_memory::begin_compaction(damaged.work_memory.as_ref());
 }
 
 /// A flush or compaction, or a load of a table by another thread, adds a value to a table.
@@ -141,21 +141,6 @@ unsafe extern "C" fn nagi_work_finished(damaged: *const c_void, work: *const Wor
 }
 
 impl Db {
-    /// Sets the number of level-0 files that are merged at once.
-    pub(crate) fn set_merged_files(&self, space: Space, count: &CStr) -> Result<()> {
-        // SAFETY: one name and one value, both copied.
-        checked(|error| unsafe {
-            ffi::rocksdb_set_options_cf(
-                self.raw,
-                self.family(space),
-                1,
-                &c"level0_file_num_compaction_trigger".as_ptr(),
-                &count.as_ptr(),
-                error,
-            );
-        })
-    }
-
     /// Suspends automatic compactions of the space; only explicit ones run.
     pub(crate) fn rest(&self, space: Space) -> Result<()> {
         let names = RESTING.map(|(name, _)| name.as_ptr());

@@ -450,7 +450,7 @@ unsafe fn space_options(
         ffi::rocksdb_options_set_uncache_aggressiveness(cf, UNCACHE_AGGRESSIVENESS);
         set_compression(cf, options.compressor(space), options);
         let table = table_options(blocks, cache);
-        ffi::rocksdb_options_set_block_based_table_factory(cf, table);
+        native::nagi_options_tables(cf, table);
         ffi::rocksdb_block_based_options_destroy(table);
         cf
     }

@@ -64,17 +64,15 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     cx.op.set_waiting_for_lock(None);
     let count = locked?;
     cx.server.metrics.locks.exclusive_count.increment();
-    let store = cx.store();
-    if count == 1
-        && let Err(error) = store.hold_files(&mut watch)
-    {
-        cx.server.upkeep.fsync.unlock();
-        return Err(error);
-    }
-    if let Err(error) = store.flush()
-        && args.allow_failure != Some(true)
-    {
-        unlock_once(cx)?;
+    let held = settle_files(cx, &mut watch).and_then(|()| {
+        cx.store().flush().or_else(|error| match args.allow_failure {
+            Some(true) => Ok(()),
+            _ => Err(error),
+        })
+    });
+    if let Err(error) = held {
+        // This error is more informative than one of the release.
+        let _ = unlock_once(cx);
         return Err(error);
     }
     log::warn!(target: "COMMAND", id = 20_469, lockCount = count;
@@ -96,8 +94,17 @@ fn unlock_once(cx: &Context<'_>) -> Result<i64> {
     let Some(count) = cx.server.upkeep.fsync.unlock() else {
         bail!(Code::ILLEGAL_OPERATION, "fsyncUnlock called when not locked");
     };
-    if count == 0 {
-        cx.store().release_files()?;
-    }
+    log::info!(target: "COMMAND", id = 8_200_400, lockCount = count;
+        "fsyncUnlock completed: the server accepts writes again once lockCount is 0");
+    settle_files(cx, &mut || Ok(()))?;
     Ok(count)
+}
+
+/// Holds the engine's files while there is a lock, and releases them with the last one.
+fn settle_files(cx: &Context<'_>, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    let store = cx.store();
+    cx.server.upkeep.fsync.settle_files(check, &mut |held, check| match held {
+        true => store.hold_files(check),
+        false => store.release_files(),
+    })
 }

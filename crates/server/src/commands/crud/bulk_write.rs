@@ -22,6 +22,7 @@ use crate::core::batch::{self, FirstBatch};
 use crate::core::command::prelude::*;
 use crate::core::producer::Producer;
 use crate::core::txn_number;
+use crate::statement_text::Kind;
 
 pub(in crate::commands) static BULK_WRITE: Command = Command {
     facts: Facts {
@@ -101,6 +102,14 @@ impl Op<'_> {
             Op::Insert(_) => OpKind::Insert,
             Op::Update(_) => OpKind::Update,
             Op::Delete(_) => OpKind::Delete,
+        }
+    }
+
+    fn statement_kind(&self) -> &'static Kind {
+        match self {
+            Op::Insert(_) => &statement::BULK_INSERT,
+            Op::Update(_) => &statement::BULK_UPDATE,
+            Op::Delete(_) => &statement::BULK_DELETE,
         }
     }
 
@@ -187,6 +196,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         Ok(statement)
     });
     let statements = statements.collect::<Result<Vec<_>>>()?;
+    announce(cx, &namespaces, &statements);
     let _writing = cx.begin_write(req.db)?;
     namespaces.iter().try_for_each(|ns| cx.check_write_block(ns.database()))?;
     for (ns, encryption) in namespaces.iter().zip(&encryptions) {
@@ -235,6 +245,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     out.put("nDeleted", totals.deleted as i32);
     txn_number::write_retried(cx, out);
     Ok(())
+}
+
+/// As [`statement::announce`].
+fn announce(cx: &Context<'_>, namespaces: &[Namespace], statements: &[Statement<'_>]) {
+    if let Some(first) = statements.first() {
+        cx.op.set_statement(first.op.statement_kind(), &namespaces[first.ns_index], first.source);
+    }
 }
 
 fn parse(doc: Doc<'_>) -> Result<Statement<'_>> {
@@ -375,11 +392,7 @@ fn run_together(
     let by_ids: Vec<ById<'_>> = same.map_while(|statement| statement.op.by_id()).collect();
     let shown = &|at: usize| {
         let statement = &statements[at];
-        let is_update = matches!(statement.op, Op::Update(_));
-        (
-            if is_update { &statement::BULK_UPDATE } else { &statement::BULK_DELETE },
-            statement.source,
-        )
+        (statement.op.statement_kind(), statement.source)
     };
     let group = Group { ns, statements: by_ids, at, shown };
     let done = together.run(cx, req, &group, how)?;
@@ -408,9 +421,10 @@ fn run_inserts(
     report: &mut Report,
 ) -> Result<()> {
     let (at, ordered) = (batch.first, batch.ordered);
-    let running = Running::begin(cx, at, (&statement::BULK_INSERT, source));
+    let of = (&statement::BULK_INSERT, ns, source);
+    let running = Running::begin(cx, at, of);
     let outcome = insert_all(cx, req, ns, batch, how);
-    running.end(cx, req, (&statement::BULK_INSERT, ns, source), &outcome, &|all, outcome| {
+    running.end(cx, req, of, &outcome, &|all, outcome| {
         all.inserted = Some(outcome.count);
         all.write_error =
             outcome.errors.last().map(|(_, error)| (error.code(), error.message().to_owned()));

@@ -81,7 +81,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     check_target(cx, &ns, "delete", args.collection_uuid)?;
     let encryption = encryption::parse(cx, &ns, args.encryption)?;
     check_count(req, args.deletes.count())?;
-    statement::announce(cx, &statement::DELETE, &args.deletes);
+    statement::announce(cx, (&statement::DELETE, &ns), &args.deletes);
     let _writing = cx.begin_write(req.db)?;
     let statements = args.deletes.iter().map(|doc| Statement::parse_doc(doc?));
     let statements = statements.collect::<Result<Vec<_>>>()?;

@@ -13,13 +13,7 @@ use crate::core::command::Done;
 use crate::core::command::prelude::*;
 use crate::observe::slow::{self, Finished};
 use crate::printable::{printable, without_users_secrets};
-use crate::statement_text::{Shown, describe};
-
-/// The kind of a statement and the fields that are shown.
-pub(super) struct Kind {
-    op: &'static str,
-    fields: &'static [Shown],
-}
+use crate::statement_text::{Kind, Shown, describe};
 
 pub(super) static UPDATE: Kind = Kind { op: "update", fields: &UPDATE_FIELDS };
 
@@ -69,8 +63,8 @@ static UPDATE_FIELDS: [Shown; 10] = [
 static DELETE_FIELDS: [Shown; 4] =
     [("q", None), ("limit", None), ("hint", None), ("collation", None)];
 
-/// The kind of a statement, and the statement as it was sent.
-pub(super) type Of<'a> = (&'static Kind, Doc<'a>);
+/// The kind of a statement, its collection, and the statement as it was sent.
+pub(super) type Of<'a> = (&'static Kind, &'a Namespace, Doc<'a>);
 
 /// A statement in progress: when it began, and the work of the request before it.
 pub(super) struct Running {
@@ -79,20 +73,24 @@ pub(super) struct Running {
 }
 
 /// Shows the first of the statements as the running one: the request may have to wait before it begins.
-pub(super) fn announce(cx: &Context<'_>, kind: &'static Kind, statements: &Docs<'_>) {
+pub(super) fn announce(
+    cx: &Context<'_>,
+    (kind, ns): (&'static Kind, &Namespace),
+    statements: &Docs<'_>,
+) {
     if let Some(Ok(first)) = statements.iter().next() {
-        cx.op.set_statement(kind.fields, first);
+        cx.op.set_statement(kind, ns, first);
     }
 }
 
 impl Running {
     /// Begins the statement `source` of a kind.
-    pub(super) fn begin(cx: &Context<'_>, index: usize, (kind, source): Of<'_>) -> Running {
+    pub(super) fn begin(cx: &Context<'_>, index: usize, (kind, ns, source): Of<'_>) -> Running {
         if index > 0 {
             // The summary belongs to the statement before.
             cx.op.set_plan_summary("");
         }
-        cx.op.set_statement(kind.fields, source);
+        cx.op.set_statement(kind, ns, source);
         Running { started: clock::now(), before: cx.effects.begin_statement() }
     }
 
@@ -106,7 +104,7 @@ impl Running {
         self,
         cx: &mut Context<'_>,
         req: &Request<'_>,
-        (kind, ns, source): (&Kind, &Namespace, Doc<'_>),
+        (kind, ns, source): Of<'_>,
         done: &Result<T>,
         count: &dyn Fn(&mut Done, &T),
     ) {

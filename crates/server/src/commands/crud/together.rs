@@ -8,13 +8,14 @@ use nagi_query::{ById, ByIdOutcome, ByIds, UpdateOutcome, change_by_ids};
 use nagi_store::{Namespace, Statement};
 
 use super::delete::DELETED;
-use super::statement::{Kind, Running};
+use super::statement::Running;
 use super::update::{OUTCOME, note_update};
 use super::writes::{How, in_env};
 use crate::core::command::Done;
 use crate::core::command::prelude::*;
 use crate::core::txn_number::{self, Executed};
 use crate::observe::slow;
+use crate::statement_text::Kind;
 
 /// Fewer are not worth it.
 const COUNT_MIN: usize = 2;
@@ -72,7 +73,8 @@ impl Together {
             bypass_validation: how.bypass,
             keep_empty_timestamps: how.keep_empty_timestamps,
         };
-        let running = Running::begin(cx, group.at, (group.shown)(group.at));
+        let (kind, source) = (group.shown)(group.at);
+        let running = Running::begin(cx, group.at, (kind, group.ns, source));
         let done = match txn_number::is_retryable(cx) {
             true => once(cx, req, group, &of),
             false => in_env(cx, |store, env| change_by_ids(store, group.ns, &of, env)),

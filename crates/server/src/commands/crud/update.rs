@@ -84,7 +84,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     check_target(cx, &ns, "update", args.collection_uuid)?;
     let encryption = encryption::parse(cx, &ns, args.encryption)?;
     check_count(req, args.updates.count())?;
-    statement::announce(cx, &statement::UPDATE, &args.updates);
+    statement::announce(cx, (&statement::UPDATE, &ns), &args.updates);
     let _writing = cx.begin_write(req.db)?;
     encryption::prepare(cx, encryption.as_ref(), &ns)?;
     let statements = args.updates.iter().map(|doc| Statement::parse_doc(doc?));

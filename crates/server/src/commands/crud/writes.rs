@@ -5,13 +5,14 @@ use nagi_query::{BY_IDS_MAX, ById, ByIdOutcome, Encryption, Env};
 use nagi_store::{Namespace, Store};
 
 use super::outcome::{Outcome, check_batch};
-use super::statement::{Kind, Running};
+use super::statement::Running;
 use super::together::{Group, Together};
 use crate::commands::common::{check_uuid_arg, check_writable};
 use crate::core::command::Done;
 use crate::core::command::prelude::*;
 use crate::core::txn_number;
 use crate::request::concern::WriteConcern;
+use crate::statement_text::Kind;
 
 /// How a statement commits.
 #[derive(Clone, Copy)]
@@ -147,9 +148,10 @@ pub(super) fn run_one<S: Change>(
     place: &Place<'_>,
     how: How,
 ) -> Result<S::Done> {
-    let running = Running::begin(cx, place.at, (place.kind, statement.source()));
+    let of = (place.kind, place.ns, statement.source());
+    let running = Running::begin(cx, place.at, of);
     let done = statement.once(cx, place, how);
-    running.end(cx, req, (place.kind, place.ns, statement.source()), &done, &S::note);
+    running.end(cx, req, of, &done, &S::note);
     done
 }
 

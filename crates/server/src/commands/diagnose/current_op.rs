@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nagi_bson::json;
 use nagi_lang::expr::ParseCx;
 use nagi_lang::filter::Filter;
+use nagi_store::Holder;
 
 use crate::clock;
 use crate::core::command::prelude::*;
@@ -338,8 +339,13 @@ fn write_waits(view: &OpView, w: &mut DocWriter<'_>) {
         None => view.locks.write_held(w),
     });
     w.put("waitingForLock", view.awaited_lock.is_some());
-    if view.waiting_for_transaction {
-        w.put("waitingForTransaction", true);
+    match view.waiting_for {
+        Some(Holder::Transaction) => w.put("waitingForTransaction", true),
+        Some(Holder::Write) => w.put("waitingForWrite", true),
+        None => {}
+    }
+    if view.waiting_for_disk {
+        w.put("waitingForDisk", true);
     }
     w.doc("lockStats", |w| match view.awaited_lock {
         Some((mode, micros)) => view.locks.write_awaiting(mode, micros, w),

@@ -8,7 +8,7 @@ use nagi_kv::sync::{
     atomic::{AtomicI64, AtomicU64, Ordering::SeqCst},
 };
 
-use crate::store::conflict_waits::ConflictWaits;
+use crate::store::{commit::waits::CommitWaits, conflict_waits::ConflictWaits};
 use crate::{Collection, Namespace, Store};
 
 /// The collections of users and roles: whatever command changes them, the audit log tells of it, and logins are
@@ -28,13 +28,26 @@ pub struct Client {
     /// The positions in [`USERS_AND_ROLES`] of collections that its commits changed since they were last taken, as
     /// bits.
     users_changed: AtomicU64,
-    conflict_waits: Arc<ConflictWaits>,
+    waits: Arc<Waits>,
+}
+
+/// What the writes of a client wait for.
+#[derive(Default)]
+pub struct Waits {
+    /// Transactions of others.
+    pub conflicts: ConflictWaits,
+    /// The engine, which is to take a commit.
+    pub commits: CommitWaits,
 }
 
 impl Client {
-    /// Its waits for transactions of others.
-    pub fn conflict_waits(&self) -> &Arc<ConflictWaits> {
-        &self.conflict_waits
+    /// What its writes wait for.
+    pub fn waits(&self) -> &Arc<Waits> {
+        &self.waits
+    }
+
+    pub(crate) fn conflict_waits(&self) -> &ConflictWaits {
+        &self.waits.conflicts
     }
 }
 

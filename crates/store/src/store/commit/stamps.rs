@@ -75,6 +75,7 @@ impl Stamps {
 impl Store {
     /// Commits a transaction of the engine. Every commit of the store goes through this function.
     pub(crate) fn commit(&self, txn: Box<dyn Txn>, durability: Durability) -> Result<CommitStamp> {
+        let _committing = self.client.waits().commits.begin(txn.staged_bytes());
         if txn.staged_bytes() == 0 {
             return txn.commit(durability).map_err(engine);
         }
@@ -212,9 +213,15 @@ impl Store {
     pub fn sync(&self) -> Result<()> {
         match (&self.bound, self.client.committed()) {
             (Some(_), _) => Ok(()),
-            (None, Some(stamp)) => self.engine.sync(stamp).map_err(engine),
+            (None, Some(stamp)) => self.sync_to(stamp),
             (None, None) => self.flush(),
         }
+    }
+
+    /// Returns once every commit up to `stamp` is durable.
+    pub(crate) fn sync_to(&self, stamp: CommitStamp) -> Result<()> {
+        let _committing = self.client.waits().commits.begin(0);
+        self.engine.sync(stamp).map_err(engine)
     }
 
     /// True within a transaction of several statements.

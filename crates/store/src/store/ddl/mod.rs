@@ -274,7 +274,7 @@ impl<'s> Ddl<'s> {
         drop(self.frozen);
         // The sync runs without the publication lock: readers wait for that lock, and a sync may take long.
         let synced = match durability {
-            Durability::Synced => self.store.engine.sync(stamp).map_err(engine),
+            Durability::Synced => self.store.sync_to(stamp),
             Durability::Buffered => Ok(()),
         };
         // A client that holds a transaction open is not waited for; its transaction is aborted.

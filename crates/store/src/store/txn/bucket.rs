@@ -23,7 +23,7 @@ impl WriteTxn<'_> {
             return self.store.publish_facts(of, collection.bucket_bits());
         }
         // Locked before the bits are read, so that newer bits are not overwritten.
-        self.txn().lock(Space::Catalog, &key).map_err(engine)?;
+        self.lock_key(Space::Catalog, &key)?;
         self.txn().put(Space::Catalog, &key, &[collection.bucket_bits()]).map_err(engine)
     }
 }

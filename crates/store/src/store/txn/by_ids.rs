@@ -73,7 +73,7 @@ impl WriteTxn<'_> {
         let found = self.find_records(index, &keys)?;
         for (_, id) in &found {
             let key = id.key().stored(collection.ident);
-            self.txn().lock(collection.space, &key).map_err(engine)?;
+            self.lock_key(collection.space, &key)?;
         }
         let (positions, records): (Vec<usize>, Vec<RecordId>) = found.into_iter().unzip();
         let (mut buf, mut gone) = (RecordBuf::default(), false);

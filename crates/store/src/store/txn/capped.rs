@@ -27,7 +27,7 @@ impl WriteTxn<'_> {
 
     pub(crate) fn lock_capped(&mut self, collection: &Collection) -> Result<()> {
         let guard = collection.ident.record_key(i64::MIN);
-        self.txn().lock(collection.space, &guard).map_err(engine)
+        self.lock_key(collection.space, &guard)
     }
 
     /// Deletes the oldest documents until the collection is within its limits.

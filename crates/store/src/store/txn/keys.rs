@@ -52,7 +52,7 @@ impl WriteTxn<'_> {
         }
         let (space, stored) = (collection.space, RecordKey::Key(key).stored(collection.ident));
         // Same order as in `put_unique`: lock, raise the ceiling, put.
-        self.txn().lock(space, &stored).map_err(engine)?;
+        self.lock_key(space, &stored)?;
         let is_new = match self.ceiling(index) {
             Some(ceiling) => ceiling.rise(key, || self.store.latest().last_key(index))?,
             None => false,
@@ -177,7 +177,7 @@ impl WriteTxn<'_> {
         multikey.see(bits);
         let key = index.ident.catalog_key(CatalogKey::Multikey);
         // Locked before the bits are read, so that newer bits are not overwritten.
-        self.txn().lock(Space::Catalog, &key).map_err(engine)?;
+        self.lock_key(Space::Catalog, &key)?;
         self.txn().put(Space::Catalog, &key, &multikey.to_bytes()).map_err(engine)?;
         self.multikey.push((Arc::clone(index), bits.to_vec()));
         Ok(())
@@ -231,7 +231,7 @@ impl WriteTxn<'_> {
     ) -> Result<()> {
         // Each writer of this key locks it first, because entries of different records have different storage keys
         // and would not conflict.
-        self.txn().lock(Space::Index, full).map_err(engine)?;
+        self.lock_key(Space::Index, full)?;
         let end = [full, &[keystring::AFTER]].concat();
         let mut cursor = self.txn().cursor(Space::Index, full, &end).map_err(engine)?;
         let mut found = cursor.seek(full).map_err(engine)?;
@@ -257,7 +257,7 @@ impl WriteTxn<'_> {
         let mut value = std::mem::take(&mut self.scratch.value);
         // Locked first: another transaction that has put this key, and has ended, raised the ceiling before it
         // released the key.
-        self.txn().lock(Space::Index, full).map_err(engine)?;
+        self.lock_key(Space::Index, full)?;
         let is_new = match self.ceiling(index) {
             Some(ceiling) => ceiling.rise(&full[4..], || self.store.latest().last_key(index))?,
             None => false,
@@ -329,7 +329,10 @@ impl WriteTxn<'_> {
         }
         let done = match (index.keyed_alone, index.ready) {
             (true, false) => self.delete_own(index, &full, id),
-            (true, true) => self.txn().delete(Space::Index, &full).map_err(engine),
+            (true, true) => {
+                let done = self.txn().delete(Space::Index, &full);
+                self.had_key(done, Space::Index, &full)
+            }
             // As in `put_key`.
             (false, _) => self.txn().delete_exclusive(Space::Index, &full).map_err(engine),
         };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nagi_bson::{Doc, Value};
 use nagi_error::{Code, Result, bail};
+use nagi_kv::Space;
 
 use super::WriteTxn;
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     cache::Cache,
     engine_error::engine,
     index, memory, record,
-    record_key::Layout,
+    record_key::{Layout, StorageKey},
     store::{
         commit::change::{Change, EditKind},
         contended::Contended,
@@ -119,6 +120,26 @@ impl WriteTxn<'_> {
         } else if !self.store.promises.conflicts_at_once && self.contended.is_none() {
             // If the commit has a conflict, then probably on this one.
             self.contended = Some(key);
+        }
+        done.map_err(engine)
+    }
+
+    /// Locks a key that is not that of a record which is about to be written: another transaction that has it is then
+    /// waited for, like one that has changed a record.
+    pub(super) fn lock_key(&mut self, space: Space, key: &[u8]) -> Result<()> {
+        let done = self.txn().lock(space, key);
+        self.had_key(done, space, key)
+    }
+
+    /// Records the key if another transaction has it.
+    pub(super) fn had_key(
+        &mut self,
+        done: nagi_kv::Result<()>,
+        space: Space,
+        key: &[u8],
+    ) -> Result<()> {
+        if matches!(done, Err(nagi_kv::Error::Conflict)) {
+            self.contended = Some(Contended::new(space, StorageKey::copied(key)));
         }
         done.map_err(engine)
     }

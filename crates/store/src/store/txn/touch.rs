@@ -139,6 +139,6 @@ impl WriteTxn<'_> {
         let at = self.touch(collection)?;
         let current = &self.touched[at].collection;
         let (space, key) = (current.space, id.stored(current.ident));
-        self.txn().lock(space, &key).map_err(engine)
+        self.lock_key(space, &key)
     }
 }

@@ -6,15 +6,13 @@ use nagi_store::Namespace;
 
 use super::Scope;
 use super::trial::{self, Outcome};
-use super::ways::{Wanted, choose, joined, narrower, wanted};
-use crate::advice::{Candidate, Query, merge};
+use super::ways::{Wanted, choose, joined, narrower, reads_others, wanted};
+use crate::advice::{Candidate, Query, is_cut, merge};
 use crate::core::command::prelude::*;
 use crate::metrics::slow_shapes::SlowShape;
 
 /// Limit of the indexes that are advised.
 const ADVICE_MAX: usize = 40;
-/// Limit of the shapes that are listed without advice.
-const NOT_ADVISED_MAX: usize = 60;
 /// The gain of an index is told from this on.
 const RATIO_MIN: f64 = 2.0;
 
@@ -24,7 +22,7 @@ pub(super) struct Shape {
     pub(super) slow: SlowShape,
     /// None if its example is missing, or of another kind.
     pub(super) query: Option<Query>,
-    /// The index is for a `$lookup` of it.
+    /// The index is for another collection that it reads.
     pub(super) joins: bool,
 }
 
@@ -48,12 +46,13 @@ pub(super) struct Found {
     operation_count: u64,
     left_out: u64,
     pub(super) advice: Vec<Advice>,
+    /// At most one for each of the shapes that the metrics keep.
     pub(super) not_advised: Vec<NotAdvised>,
 }
 
 /// Finds the indexes that slow operations need, and tries them.
 pub(super) fn find(cx: &mut Context<'_>, req: &Request<'_>, scope: &Scope<'_>) -> Result<Found> {
-    let (slow, left_out) = cx.server.metrics.slow_shapes.list();
+    let (slow, left_out) = cx.server.metrics.slow_shapes.queries();
     let mut found = Found {
         shape_count: 0,
         operation_count: 0,
@@ -67,21 +66,33 @@ pub(super) fn find(cx: &mut Context<'_>, req: &Request<'_>, scope: &Scope<'_>) -
         if !scope.has(ns.database(), ns.collection()) {
             continue;
         }
+        let collection = cx.store().collection(&ns);
+        if slow.shape == 0 && collection.is_none() {
+            // It reads the server's state, or what is gone.
+            continue;
+        }
         found.shape_count += 1;
         found.operation_count += slow.count;
         let example = slow.example.as_ref();
         let query = example.and_then(|e| Query::of(&slow.name, ns.collection(), e.as_doc()));
         let shape = Shape { slow, query, joins: false };
-        let collection = cx.store().collection(&ns);
         let mut add = |ns: Namespace, wanted| {
             by_collection.entry(ns.as_str().to_owned()).or_default().push(wanted);
         };
-        match wanted(&shape, (&ns, collection.as_deref()), scope.measures) {
+        let wanted = wanted(&shape, (&ns, collection.as_deref()), scope.measures);
+        // A scan of its own collection may be all that it reads.
+        let own = match &wanted {
+            Ok(_) => collection.as_ref().map_or(0, |collection| collection.count()),
+            Err(_) => 0,
+        };
+        let other = joined(cx, &ns, &shape, own);
+        match wanted {
             Ok(wanted) => add(ns, wanted),
-            Err(reason) => match joined(cx, &ns, &shape) {
-                Some((ns, wanted)) => add(ns, wanted),
-                None => found.not_advised.push(NotAdvised { shape, reason }),
-            },
+            Err(reason) if other.is_none() => found.not_advised.push(NotAdvised { shape, reason }),
+            Err(_) => {}
+        }
+        if let Some((ns, wanted)) = other {
+            add(ns, wanted);
         }
     }
     let clock = trial::Clock::start(scope.measures);
@@ -96,7 +107,6 @@ pub(super) fn find(cx: &mut Context<'_>, req: &Request<'_>, scope: &Scope<'_>) -
     found.advice.sort_by_key(|advice| std::cmp::Reverse(advice.total_micros()));
     found.advice.truncate(ADVICE_MAX);
     found.not_advised.sort_by_key(|row| std::cmp::Reverse(row.shape.slow.total_micros));
-    found.not_advised.truncate(NOT_ADVISED_MAX);
     Ok(found)
 }
 
@@ -131,9 +141,9 @@ fn advise_on(
     }
     let left = all.into_iter().zip(verdicts.served).zip(verdicts.reasons);
     for ((wanted, _), reason) in left.filter(|((_, served), _)| !served) {
-        if let Some(reason) = wanted.served_by.or(reason) {
-            found.not_advised.push(NotAdvised { shape: wanted.shape, reason });
-        }
+        let reason = wanted.served_by.or(reason);
+        let reason = reason.unwrap_or_else(|| "no index that was tried helps".to_owned());
+        found.not_advised.push(NotAdvised { shape: wanted.shape, reason });
     }
     Ok(())
 }
@@ -181,6 +191,11 @@ fn try_all(
 }
 
 impl Shape {
+    /// True if only the beginning of its commands is kept, or nothing.
+    pub(super) fn is_cut(&self) -> bool {
+        self.slow.example.as_ref().is_none_or(|example| is_cut(example.as_doc()))
+    }
+
     fn write(&self, out: &mut DocWriter<'_>) {
         let slow = &self.slow;
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
@@ -188,7 +203,9 @@ impl Shape {
         out.put("operation", slow.name.as_str());
         // With the names of a pipeline's stages, without which several rows would look alike.
         out.put("shape", slow.text.as_str());
-        out.put("planCacheShapeHash", format!("{:08X}", slow.shape).as_str());
+        if slow.shape != 0 {
+            out.put("planCacheShapeHash", format!("{:08X}", slow.shape).as_str());
+        }
         if slow.stages != 0 {
             out.put("stagesHash", format!("{:08X}", slow.stages).as_str());
         }
@@ -277,7 +294,11 @@ impl Advice {
             Outcome::Measured(measured) => gain(measured.ratio, measured.avoids_sort()),
             Outcome::NotMeasured(_) | Outcome::Impossible(_) => String::new(),
         };
-        format!("{count} slow operations took {seconds:.1} s; they {read}{sorted}{gain}")
+        let others = match self.shapes.iter().any(|shape| !shape.joins && reads_others(shape)) {
+            true if !gain.is_empty() => ", without what they read of other collections",
+            _ => "",
+        };
+        format!("{count} slow operations took {seconds:.1} s; they {read}{sorted}{gain}{others}")
     }
 }
 

@@ -245,7 +245,7 @@ pub(super) fn sides(
         return Ok(Err("no operation of these shapes can be explained".to_owned()));
     };
     if shape.joins {
-        return Ok(Err("the reads of a $lookup are in no plan".to_owned()));
+        return Ok(Err("what it reads of another collection is in no plan".to_owned()));
     }
     if query.runs_scripts() {
         return Ok(Err("operations that run JavaScript are not tried".to_owned()));

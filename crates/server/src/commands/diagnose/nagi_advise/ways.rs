@@ -6,8 +6,9 @@ use nagi_store::{Collection, Namespace};
 use super::create::Shape;
 use super::drop;
 use super::trial::{self, Clock};
-use crate::advice::{Candidate, Key, Needed, Query, needed, serves};
+use crate::advice::{Candidate, Key, Needed, Query, beginning, needed, serves};
 use crate::core::command::prelude::*;
+use crate::limits::OP_COMMAND_BYTES_MAX;
 
 /// Documents read for each one returned; an index is not advised if it is less.
 const RATIO_MIN: f64 = 2.0;
@@ -33,7 +34,13 @@ pub(super) fn wanted(
 ) -> std::result::Result<Wanted, String> {
     let slow = &shape.slow;
     let Some(query) = &shape.query else {
-        return Err("the command has no filter, or is too long to be kept".to_owned());
+        return Err(match shape.is_cut() {
+            true => format!(
+                "the command is longer than {} KiB, and only its beginning is kept",
+                OP_COMMAND_BYTES_MAX >> 10
+            ),
+            false => "the command has no filter".to_owned(),
+        });
     };
     let Some(collection) = collection else {
         return Err("the collection does not exist any more".to_owned());
@@ -88,21 +95,49 @@ pub(super) fn wanted(
     Ok(Wanted { shape: shape.clone(), ways, served_by })
 }
 
-/// The index that the first `$lookup` of a shape's pipeline needs in the collection that it joins, if what the shape
-/// reads shows that it reads all of that. Its gain is not measured: the reads of a join are in no plan.
+/// What a stage reads of another collection: its name, and the filter and sort with which it does.
+fn reads<'d>(stage: Doc<'d>) -> Option<(&'d str, DocBuf, DocBuf)> {
+    let of = |name: &str| stage.get(name).as_doc();
+    let joined = of("$lookup").map(|join| (join, "foreignField"));
+    let joined = joined.or_else(|| of("$graphLookup").map(|join| (join, "connectToField")));
+    if let Some((join, field)) = joined {
+        let path = join.get(field).as_str()?;
+        let filter = DocBuf::build(|out| out.put(path, 1));
+        return Some((join.get("from").as_str()?, filter, DocBuf::new()));
+    }
+    let union = of("$unionWith")?;
+    let (filter, sort) = beginning(union.get("pipeline").as_array()?);
+    Some((union.get("coll").as_str()?, filter, sort))
+}
+
+/// True if a shape's pipeline reads other collections, too.
+pub(super) fn reads_others(shape: &Shape) -> bool {
+    let Some(query) = &shape.query else { return false };
+    let Value::Array(pipeline) = query.command.as_doc().get("pipeline") else { return false };
+    let is_other = |stage: Doc<'_>| {
+        let others = ["$lookup", "$graphLookup", "$unionWith"];
+        others.iter().any(|name| stage.element(name).is_some())
+    };
+    pipeline.iter().filter_map(|stage| stage.as_doc()).any(is_other)
+}
+
+/// The index that the first `$lookup`, `$graphLookup` or `$unionWith` of a shape's pipeline needs in the collection
+/// that it reads, if what the shape reads shows that it reads all of that. Its gain is not measured: such reads are in
+/// no plan.
+/// `own_reads`: how many documents of its own collection it may have read.
 pub(super) fn joined(
     cx: &Context<'_>,
     ns: &Namespace,
     shape: &Shape,
+    own_reads: i64,
 ) -> Option<(Namespace, Wanted)> {
     let slow = &shape.slow;
     let command = shape.query.as_ref()?.command.as_doc();
     let Value::Array(pipeline) = command.get("pipeline") else { return None };
     let mut stages = pipeline.iter().filter_map(|stage| stage.as_doc());
     let before_groups = stages.by_ref().take_while(|stage| stage.element("$group").is_none());
-    let join = before_groups.filter_map(|stage| stage.get("$lookup").as_doc()).next()?;
-    let path = join.get("foreignField").as_str()?;
-    let ns = Namespace::new(ns.database(), join.get("from").as_str()?).ok()?;
+    let (from, filter, sort) = before_groups.filter_map(reads).next()?;
+    let ns = Namespace::new(ns.database(), from).ok()?;
     let collection = cx.store().collection(&ns)?;
     if collection.is_view()
         || collection.options.timeseries.is_some()
@@ -111,22 +146,22 @@ pub(super) fn joined(
     {
         return None;
     }
-    let filter = DocBuf::build(|out| out.put(path, 1));
-    let Needed::Indexes(ways) = needed(filter.as_doc(), Doc::EMPTY) else { return None };
+    let Needed::Indexes(ways) = needed(filter.as_doc(), sort.as_doc()) else { return None };
     let existing = usable(&collection, false);
-    let key = ways.first()?.first()?;
+    // None can be tried.
+    let way = ways.into_iter().next()?;
     let each = |figure: u64| figure as f64 / slow.count.max(1) as f64;
     let all = collection.count() as f64;
-    let reads_all = all >= JOINED_MIN && each(slow.docs_examined) >= all;
+    let reads_all = all >= JOINED_MIN && each(slow.docs_examined) >= all + own_reads as f64;
     if !reads_all
         || each(slow.returned) * RATIO_MIN > all
-        || existing.iter().any(|(_, fields)| serves(fields, key))
+        || way.iter().any(|key| existing.iter().any(|(_, fields)| serves(fields, key)))
     {
         return None;
     }
     let mut shape = shape.clone();
     shape.joins = true;
-    Some((ns, Wanted { shape, ways, served_by: None }))
+    Some((ns, Wanted { shape, ways: vec![way], served_by: None }))
 }
 
 /// What an index can answer of a query. The planner moves conditions of a pipeline to its beginning.

@@ -5,6 +5,7 @@ use nagi_store::Uuid;
 use super::fields;
 use crate::args::{self, Truthy};
 use crate::core::command::prelude::*;
+use crate::printable::put_hidden;
 
 /// How deep `applyOps` may be nested.
 const DEPTH_MAX: usize = 10;
@@ -270,10 +271,12 @@ pub(super) fn check_commands(entries: &[Doc<'_>]) -> Result<()> {
     for entry in entries {
         let Some(command) = command_of(*entry)? else { continue };
         if !COMMANDS.contains(&command) {
+            // Errors are logged, and it may be a command with a password.
+            let shown = DocBuf::build(|out| put_hidden("o", entry.get("o"), out));
             bail!(
                 Code::BAD_VALUE,
                 "Unknown oplog entry command type: {command} Object field: {}",
-                entry.get("o")
+                shown.get("o")
             );
         }
         if command == "dropDatabase" && entries.len() > 1 {
