@@ -14,7 +14,7 @@
 //! See docs/format.md.
 
 /// A key prefix; assigned once, ascending, from 1.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct Ident(pub(crate) u32);
 
 /// The first byte of keys in `Space::Catalog`.
@@ -41,6 +41,14 @@ pub(crate) enum CatalogKey {
     Lease = 9,
     /// The next record number that no node has, little-endian, over such an engine; by the collection's ident.
     NextRecord = 10,
+    /// A node that shares the data with others; by the number of its seat. This and the next ones: see `node/mod.rs`.
+    Seat = 11,
+    /// The version of the catalog, and what has changed lately; one key.
+    Changes = 12,
+    /// The node that changes the catalog at this moment; one key.
+    CatalogLock = 13,
+    /// The collections that no node may write to at this moment; one key.
+    Intents = 14,
 }
 
 impl Ident {

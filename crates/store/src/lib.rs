@@ -18,6 +18,7 @@
 
 mod alter;
 mod annotations;
+mod attend;
 mod build;
 mod bulk_figures;
 mod cache;
@@ -40,6 +41,7 @@ mod repair;
 mod session_record;
 mod shrink;
 mod spill;
+mod steward;
 mod store;
 mod ttl;
 mod upkeep;
@@ -64,7 +66,7 @@ pub use nagi_kv::{
     reuse::CacheEstimate,
 };
 pub use namespace::Namespace;
-pub use node::{NodeOptions, OnLost};
+pub use node::{NodeMode, NodeOptions, OnLost};
 pub use record::{DOCUMENT_DEPTH_MAX, RecordBuf, RecordId, RecordKey};
 pub use repair::quarantine::lost_and_found;
 pub use repair::reindex::Repaired;

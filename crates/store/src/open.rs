@@ -6,21 +6,25 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use nagi_bson::oid::Generator;
 use nagi_error::{Code, Result, bail};
 use nagi_kv::sync::{Condvar, Mutex};
-use nagi_kv::{Capabilities, Engine};
+use nagi_kv::{Capabilities, Engine, Space};
 
 use crate::{
-    Collection, Store, StoreOptions,
+    Collection, Namespace, Store, StoreOptions,
     annotations::Annotations,
+    attend,
     build::Build,
     cache::Cache,
     catalog::{self},
-    clock, node,
+    clock,
+    ident::Ident,
+    node::{self, Joined},
     store::{
         Shared,
         cache_partition::CachePartition,
         change_log,
         commit::stamps::{self, Stamps},
         ddl::Idents,
+        members::Members,
         queue::Queue,
         reclaim::{self, Job, Reclaimer},
         transaction::OpenTransactions,
@@ -43,9 +47,10 @@ impl Store {
             true => options.record_cache_bytes,
             false => 0,
         };
-        let engine = node::join(engine, &options.node)?;
+        let Joined { engine, seat } = node::join(engine, &options.node)?;
         let promises = engine.capabilities();
         let loaded = catalog::load(&*engine)?;
+        let members = seat.map(|lease| Arc::new(Members::new(lease, loaded.version)));
         if let Some(missing) = promises.missing(&NEEDED) {
             let name = engine.name();
             bail!(Code::ILLEGAL_OPERATION, "the storage engine {name} lacks {missing}");
@@ -56,8 +61,10 @@ impl Store {
         let random = clock::random().to_be_bytes();
         let reclaimer = Reclaimer::new(Arc::clone(&engine));
         match promises.drops_at_once {
+            // Those of other nodes: see `steward`.
+            _ if members.is_some() => {}
             true => reclaim::drop_ranges(&*engine, &loaded.dropped, &|| true)?,
-            false => reclaimer.push(Job::left_over(loaded.dropped)),
+            false => reclaimer.push(Job::left_over(loaded.dropped.clone())),
         }
         let shown = change_log::shown_in(&loaded.catalog);
         change_log::resume(&*engine, shown.as_deref())?;
@@ -80,6 +87,7 @@ impl Store {
             promises,
             queue: (!promises.conflicts_at_once).then(Queue::new),
             catalog: ArcSwap::from_pointee(loaded.catalog),
+            members,
             ddl: Mutex::new(Idents::new(&promises, loaded.next_ident)),
             cache: Cache::new(record_cache_bytes),
             cache_partition: CachePartition::new(record_cache_bytes as u64),
@@ -94,20 +102,49 @@ impl Store {
             ),
         };
         let store = Store { shared: Arc::new(shared), bound: None, client: Arc::default() };
-        for (namespace, index) in loaded.unfinished {
+        store.finish_open(loaded.dropped, loaded.unfinished, options.keep_temporary)?;
+        Ok(Arc::new(store))
+    }
+
+    /// Completes what earlier processes have left, if no other node may be at work on it, and joins the others.
+    fn finish_open(
+        &self,
+        dropped: Vec<(Space, Ident)>,
+        unfinished: Vec<(Namespace, Box<str>)>,
+        keep_temporary: bool,
+    ) -> Result<()> {
+        let Some(members) = &self.members else {
+            return self.clean_up(unfinished, keep_temporary);
+        };
+        members.note_fresh();
+        self.read_all_counts(members)?;
+        self.answer(members)?;
+        // Otherwise the steward does it.
+        if self.is_only_member(members)? {
+            self.reclaimer.push(Job::left_over(dropped));
+            self.clean_up(unfinished, keep_temporary)?;
+        }
+        attend::start(&self.shared, members);
+        Ok(())
+    }
+
+    /// Drops what an earlier process has not finished, or has made for its own time only.
+    fn clean_up(&self, unfinished: Vec<(Namespace, Box<str>)>, keep_temporary: bool) -> Result<()> {
+        let catalog = self.catalog();
+        for (namespace, index) in unfinished {
             log::info!(target: "INDEX", id = 4841700, namespace = namespace.as_str(),
                 index = &*index; "Index build: dropping an index whose build was interrupted");
-            if let Some(collection) = store.collection(&namespace) {
-                store.give_up(&Build::left_over(&collection))?;
+            if let Some(collection) = catalog.collection(&namespace) {
+                self.give_up(&Build::left_over(collection))?;
             }
         }
-        let doomed = |c: &&Arc<Collection>| c.options.is_temporary() && !options.keep_temporary;
-        for collection in store.catalog().iter().filter(doomed) {
+        let doomed = |c: &&Arc<Collection>| c.options.is_temporary() && !keep_temporary;
+        for collection in catalog.iter().filter(doomed) {
             log::info!(target: "STORAGE", id = 9_000_072, namespace = collection.namespace.as_str();
                 "Dropping a temporary collection of an earlier run");
-            store.drop_collection(&collection.namespace)?;
+            self.drop_collection(&collection.namespace)?;
         }
-        Ok(Arc::new(store))
+        Ok(())
     }
 }
 

@@ -26,9 +26,14 @@ const BATCH_COUNT: usize = 128;
 
 impl Store {
     /// Deletes the documents that have expired by `now_ms` (milliseconds since 1970) and returns their number.
-    /// `interrupt` is checked before each batch; an error from it ends the pass.
+    /// `interrupt` is checked before each batch; an error from it ends the pass. Of several nodes that share the data,
+    /// one deletes them; the others return at once.
     pub fn expire(&self, now_ms: i64, interrupt: &dyn Fn() -> Result<()>) -> Result<u64> {
         let mut deleted = 0;
+        // Of several nodes, one does it.
+        if self.members.as_ref().is_some_and(|members| !members.is_steward()) {
+            return Ok(deleted);
+        }
         for collection in self.catalog().iter() {
             let clustered = collection.options.expire_after_seconds;
             if let Some(series) = &collection.options.timeseries {

@@ -10,6 +10,7 @@ mod failures;
 mod killed;
 mod limits;
 mod long_keys;
+mod members;
 mod nodes;
 mod opening;
 mod regions;

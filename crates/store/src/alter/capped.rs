@@ -66,7 +66,7 @@ impl Store {
         );
         let temporary = Namespace::new(namespace.database(), &name)?;
         let facts = TargetFacts::of(Some(&source));
-        let _frozen = Frozen::begin(self, &source);
+        let _frozen = Frozen::begin(self, std::slice::from_ref(&source))?;
         let target = self.create_collection_of(&temporary, options.doc.as_doc(), uuid)?;
         let copied = self.copy_to_capped(&source, &target, interrupt);
         let replaced =

@@ -23,7 +23,11 @@ impl Store {
     /// `collMod`. Returns the fields of the reply (`*_old`, `*_new`). Codes 26, 27, 72, 12587.
     pub fn coll_mod(&self, namespace: &Namespace, changes: CollMod<'_>) -> Result<DocBuf> {
         let checked = self.check_unique_first(namespace, &changes)?;
-        let mut ddl = Ddl::begin(self)?;
+        let mut ddl = Ddl::changing(self, &|catalog| {
+            let collection = catalog.collection(namespace);
+            let other = collection.and_then(|found| time_series::other_half(catalog, found));
+            collection.cloned().into_iter().chain(other).collect()
+        })?;
         ddl.catalog.check_uuid(namespace, changes.uuid)?;
         let Some(collection) = ddl.collection(namespace) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "ns does not exist");

@@ -70,7 +70,7 @@ impl Store {
         }
         let name = format!("tmp{:05}.renameCollection", clock::random() % 100_000);
         let temporary = Namespace::new(to.database(), &name)?;
-        let _frozen = Frozen::begin(self, &source);
+        let _frozen = Frozen::begin(self, std::slice::from_ref(&source))?;
         let copied = self.copy(&source, &temporary, interrupt);
         let renamed = copied.and_then(|()| {
             self.rename_within(&temporary, to, Rename { source: None, ..how }, None)
@@ -107,7 +107,7 @@ impl Store {
         how: Rename,
         facts: Option<&TargetFacts>,
     ) -> Result<()> {
-        let (mut ddl, _frozen) = Ddl::alone(self, &|catalog| {
+        let mut ddl = Ddl::alone(self, &|catalog| {
             [from, to].iter().filter_map(|name| catalog.collection(name).cloned()).collect()
         })?;
         ddl.catalog.check_uuid(from, how.source)?;

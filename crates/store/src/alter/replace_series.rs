@@ -73,7 +73,7 @@ impl Store {
         facts: &TargetFacts,
     ) -> Result<()> {
         let name = namespace.buckets()?;
-        let (mut ddl, _frozen) = Ddl::alone(self, &|catalog| {
+        let mut ddl = Ddl::alone(self, &|catalog| {
             [spare, &name].iter().filter_map(|name| catalog.collection(name).cloned()).collect()
         })?;
         let Some(new) = ddl.collection(spare) else {

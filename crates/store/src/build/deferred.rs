@@ -12,7 +12,7 @@ use nagi_kv::Space;
 
 use crate::{
     BuildOptions, Collection, Index, RecordId, Store, WriteOptions, WriteTxn, engine_error::engine,
-    index::DeferredChecks, keystring, store::txn::duplicate_key,
+    ident::Ident, index::DeferredChecks, keystring, store::txn::duplicate_key,
 };
 
 /// Limit of doubtful keys caused by writers; further writers are refused.
@@ -44,15 +44,35 @@ impl Store {
         options: BuildOptions<'_>,
     ) -> Result<()> {
         let Some(deferred) = &index.deferred else { return Ok(()) };
-        let keys = std::mem::take(&mut *deferred.0.lock());
+        let mut keys = std::mem::take(&mut *deferred.0.lock());
         let write = WriteOptions { interrupt: options.interrupt, ..WriteOptions::default() };
-        for key in keys {
-            if let Some(interrupt) = options.interrupt {
-                interrupt()?;
+        loop {
+            for key in keys {
+                if let Some(interrupt) = options.interrupt {
+                    interrupt()?;
+                }
+                self.write_value(write, &mut |txn| settle(txn, built, index, &key))?;
             }
-            self.write_value(write, &mut |txn| settle(txn, built, index, &key))?;
+            keys = match index.doubts {
+                Some(doubts) => self.doubtful(doubts)?,
+                None => Vec::new(),
+            };
+            if keys.is_empty() {
+                return Ok(());
+            }
         }
-        Ok(())
+    }
+
+    /// Keys that writers of all nodes have recorded; each is removed when it is settled.
+    fn doubtful(&self, doubts: Ident) -> Result<Vec<Box<[u8]>>> {
+        let (start, end) = (doubts.bytes(), doubts.end());
+        let mut cursor = self.latest().read.cursor(Space::Index, &start, &end).map_err(engine)?;
+        let (mut keys, mut found) = (Vec::new(), cursor.seek(&start).map_err(engine)?);
+        while found && keys.len() < DOUBT_COUNT_MAX {
+            keys.extend(cursor.key().get(4..).map(Box::from));
+            found = cursor.next().map_err(engine)?;
+        }
+        Ok(keys)
     }
 }
 
@@ -94,6 +114,10 @@ fn settle(
         id.key().append_head(&mut entry);
         entry.extend_from_slice(bits);
         txn.txn().put(Space::Index, &full, &entry).map_err(engine)?;
+    }
+    if let Some(doubts) = index.doubts {
+        let doubt = [&doubts.bytes(), key].concat();
+        txn.txn().delete(Space::Index, &doubt).map_err(engine)?;
     }
     for (id, _) in &quarantined {
         let mut key = full.clone();

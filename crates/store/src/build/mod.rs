@@ -27,7 +27,7 @@ use nagi_error::{Code, Error, Result, bail, err};
 use nagi_kv::{Durability, Space};
 
 use crate::{
-    Collection, CreatedIndexes, Index, IndexSpec, Namespace, RecordId, RecordKey, Store,
+    Catalog, Collection, CreatedIndexes, Index, IndexSpec, Namespace, RecordId, RecordKey, Store,
     WriteOptions, WriteTxn,
     build::bulk::{Meter, dropped},
     catalog::{self, CollectionOptions, Uuid},
@@ -39,7 +39,7 @@ use crate::{
     },
 };
 pub(crate) use plan::to_build;
-use plan::{checked, plan};
+use plan::{checked, is_missing, plan};
 pub use trial::{Copied, Trial};
 
 /// Records per batch; reduced after conflicts.
@@ -75,6 +75,11 @@ impl Build {
     pub(crate) fn left_over(collection: &Arc<Collection>) -> Build {
         let indexes = collection.indexes.iter().filter(|index| !index.ready).cloned().collect();
         Build { collection: Arc::clone(collection), indexes }
+    }
+
+    /// Its collection, if it is there.
+    pub(crate) fn of(&self, catalog: &Catalog) -> Vec<Arc<Collection>> {
+        catalog.names.by_ident(self.collection.ident).cloned().into_iter().collect()
     }
 
     /// Returns true if the index, in any version, belongs to this build.
@@ -127,17 +132,18 @@ impl Store {
         if let Some(bound) = self.private() {
             return self.create_private_indexes(bound, namespace, &specs);
         }
-        let (result, started, _place) = loop {
+        let (result, started, _place, _building) = loop {
             let place = self.place_for(namespace, &specs, options)?;
+            let building = self.members.as_ref().map(|members| members.begin_build());
             match self.start(namespace, &specs) {
                 // Another client is building the same index: wait, then check again.
                 Err(error) if error.code() == Code::INDEX_BUILD_ALREADY_IN_PROGRESS => {
-                    drop(place);
+                    drop((place, building));
                     self.wait_for_build(options)?;
                 }
                 other => {
                     let (result, started) = other?;
-                    break (result, started, place);
+                    break (result, started, place, building);
                 }
             }
         };
@@ -210,7 +216,10 @@ impl Store {
         namespace: &Namespace,
         specs: &[IndexSpec],
     ) -> Result<(CreatedIndexes, Option<Build>)> {
-        let mut ddl = Ddl::begin(self)?;
+        let mut ddl = Ddl::changing(self, &|catalog| {
+            let existing = catalog.collection(namespace).filter(|c| is_missing(c, specs));
+            existing.cloned().into_iter().collect()
+        })?;
         let existing = ddl.collection(namespace);
         let created_collection = existing.is_none();
         let collection = match existing {
@@ -327,7 +336,7 @@ impl Store {
         durability: Durability,
         change: &dyn Fn(&Index) -> Result<Index>,
     ) -> Result<()> {
-        let mut ddl = Ddl::begin(self)?;
+        let mut ddl = Ddl::changing(self, &|catalog| build.of(catalog))?;
         let current = self.newest_of(build)?;
         let mut indexes = current.indexes.to_vec();
         for own in &build.indexes {
@@ -350,7 +359,7 @@ impl Store {
 
     /// Removes the published indexes of a failed or interrupted build, and nothing else.
     pub(crate) fn give_up(&self, build: &Build) -> Result<()> {
-        let mut ddl = Ddl::begin(self)?;
+        let mut ddl = Ddl::changing(self, &|catalog| build.of(catalog))?;
         let Some(current) = self.newest(&build.collection) else { return Ok(()) };
         let (doomed, kept): (Vec<_>, Vec<_>) =
             current.indexes.iter().cloned().partition(|index| build.owns(index));

@@ -78,7 +78,11 @@ pub(crate) fn to_build(
     let one = |spec| {
         let mut index = made(ddl, of, spec, false)?;
         let build = *build.get_or_insert(index.ident);
-        index.building = Some(Building { build, replaces });
+        let owner = ddl.store.members.as_ref().map(|members| members.node());
+        index.building = Some(Building { build, replaces, owner });
+        if owner.is_some() && index.deferred.is_some() {
+            index.doubts = Some(ddl.ident()?);
+        }
         match in_bulk {
             true => Ok(index.logged(Bulk::new(ddl.ident()?))),
             false => Ok(index),

@@ -69,6 +69,13 @@ impl StoredFacts {
     }
 }
 
+impl StoredFacts {
+    /// Takes over bits that another node has stored.
+    pub(crate) fn learn(&self, stored: &StoredFacts) {
+        self.0.fetch_or(stored.0.load(Relaxed), Relaxed);
+    }
+}
+
 /// What is known of the buckets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BucketFacts(u8);

@@ -18,7 +18,7 @@ use nagi_kv::sync::{
 };
 use nagi_percore::core;
 
-use super::cells::Cells;
+use super::cells::{Cell, Cells};
 
 /// Counts the writers of a collection, by core and by the parity of the epoch. The counts are in the collection's
 /// [`Cells`].
@@ -57,6 +57,12 @@ impl Gate {
         if cells.of(pass.core).inside[pass.parity].fetch_sub(1, SeqCst) == 1 {
             self.left.notify_all();
         }
+    }
+
+    /// True if no writer is inside.
+    pub(crate) fn is_left(&self, cells: &Cells) -> bool {
+        let counts = |cell: &Cell| cell.inside.iter().all(|inside| inside.load(SeqCst) == 0);
+        cells.iter().all(counts)
     }
 
     /// Returns when every writer that was inside at the call has left.

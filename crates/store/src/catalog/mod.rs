@@ -10,6 +10,7 @@ pub(crate) mod names;
 mod numbers;
 mod options;
 mod persist;
+mod reload;
 mod state;
 mod validity;
 pub(crate) mod view_graph;
@@ -32,6 +33,7 @@ pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOpti
 pub(crate) use persist::{
     LAYOUT_IDS, check_entry, load, load_counters, namespace_of, stored_ident,
 };
+pub(crate) use reload::Reloaded;
 pub(crate) use state::CollectionState;
 
 use names::Names;

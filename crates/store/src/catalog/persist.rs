@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Binary, Doc, DocBuf, Value, number};
+use nagi_bson::{Binary, Doc, DocBuf, DocWriter, Value, number};
 use nagi_error::{Code, Error, Result, bail};
 use nagi_kv::{Engine, Read, Space, sync::atomic::Ordering};
 use nagi_lang::collation::Collation;
@@ -21,7 +21,8 @@ use crate::{
     annotations::Annotations,
     engine_error::engine,
     ident::{CatalogKey, Ident},
-    index::{Bulk, Multikey, multikey_words},
+    index::{Building, Bulk, Multikey, multikey_words},
+    node::Board,
     record_key::Layout,
 };
 
@@ -40,6 +41,8 @@ const LAYOUT_PRE_IMAGES: i64 = 4;
 /// The catalog found at start.
 pub(crate) struct Loaded {
     pub(crate) catalog: Catalog,
+    /// Its version, if several nodes may change it.
+    pub(crate) version: u64,
     pub(crate) next_ident: u32,
     /// Ranges that a crash left partly dropped.
     pub(crate) dropped: Vec<(Space, Ident)>,
@@ -50,9 +53,20 @@ pub(crate) struct Loaded {
 /// Reads the whole catalog. Linear in the number of collections.
 pub(crate) fn load(from: &dyn Engine) -> Result<Loaded> {
     check_format(from)?;
-    let read = from.latest();
+    if from.capabilities().only_writer {
+        return load_all(from.latest());
+    }
+    // Other nodes may change it meanwhile.
+    let snapshot = from.snapshot().map_err(engine)?;
+    let read: &dyn Read = &*snapshot;
+    let changes = Board::read(read).map_err(engine)?.changes;
+    Ok(Loaded { version: changes.version, ..load_all(read)? })
+}
+
+fn load_all(read: &dyn Read) -> Result<Loaded> {
     let mut loaded = Loaded {
         catalog: Catalog::default(),
+        version: 0,
         next_ident: 1,
         dropped: Vec::new(),
         unfinished: Vec::new(),
@@ -113,8 +127,11 @@ fn check_format(on: &dyn Engine) -> Result<()> {
     }
     let mut txn = on.begin(nagi_kv::TxnOptions::default()).map_err(engine)?;
     txn.put(Space::Catalog, &key, &FORMAT.to_le_bytes()).map_err(engine)?;
-    txn.commit(nagi_kv::Durability::Synced).map_err(engine)?;
-    Ok(())
+    match txn.commit(nagi_kv::Durability::Synced) {
+        // Another node does the same.
+        Err(nagi_kv::Error::Conflict) => check_format(on),
+        other => other.map(drop).map_err(engine),
+    }
 }
 
 /// Adds the name of the unreadable entry to an error.
@@ -146,6 +163,7 @@ pub(crate) fn check_entry(entry: &[u8]) -> Result<()> {
     let nothing = nagi_kv::Memory::new();
     let mut into = Loaded {
         catalog: Catalog::default(),
+        version: 0,
         next_ident: 0,
         dropped: Vec::new(),
         unfinished: Vec::new(),
@@ -172,6 +190,21 @@ fn load_spec(
 }
 
 fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loaded) -> Result<()> {
+    let collection = Collection::new(load_version(read, ident, doc)?);
+    let unfinished = collection.indexes.iter().filter(|index| !index.ready);
+    into.unfinished
+        .extend(unfinished.map(|index| (collection.namespace.clone(), index.spec.name.clone())));
+    collection.state.set_current(Some(Arc::clone(&collection)));
+    into.catalog.names.put(&collection);
+    Ok(())
+}
+
+/// The collection as it is stored; nothing refers to it yet.
+pub(super) fn load_version(
+    read: &dyn Read,
+    ident: Ident,
+    doc: Doc<'_>,
+) -> Result<CollectionVersion> {
     let namespace = Namespace::parse(doc.get("ns").as_str().ok_or_else(corrupt)?)?;
     let Value::Binary(uuid) = doc.get("uuid") else { return Err(corrupt()) };
     let options = doc.get("options").as_doc().ok_or_else(corrupt)?;
@@ -184,29 +217,14 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
     }
     let mut indexes = Vec::new();
     for index in doc.get("indexes").as_array().ok_or_else(corrupt)?.iter() {
-        let index = index.as_doc().ok_or_else(corrupt)?;
-        let spec = index.get("spec").as_doc().ok_or_else(corrupt)?;
-        let number = number::truncate_to_i64(index.get("ident"));
-        let own = Ident(number.and_then(|n| u32::try_from(n).ok()).ok_or_else(corrupt)?);
-        let spec = load_spec(spec, &namespace, &options)?;
-        let multikey = load_multikey(read, own, multikey_words(&spec))?;
-        let ready = index.get("ready").is_truthy();
-        if !ready {
-            into.unfinished.push((namespace.clone(), spec.name.clone()));
-        }
-        let loaded = Index::new(spec, ready, own, Arc::new(multikey))?;
-        let mut loaded = loaded.of_records(layout, (space, ident));
-        loaded.keyed_alone = index.get("keyedAlone").is_truthy();
-        if let Some(side) = number::truncate_to_i64(index.get("side")) {
-            let side = u32::try_from(side).map_err(|_| corrupt())?;
-            loaded = loaded.logged(Bulk::new(Ident(side)));
-        }
-        indexes.push(Arc::new(loaded));
+        let stored = index.as_doc().ok_or_else(corrupt)?;
+        let index = load_index(read, stored, &namespace, &options)?;
+        indexes.push(Arc::new(index.of_records(layout, (space, ident))));
     }
     let (count, data_bytes) = load_counters(read, ident)?;
     let bucket_facts = StoredFacts::load(read, ident)?;
     let uuid = Uuid({ uuid.bytes }.try_into().map_err(|_| corrupt())?);
-    let collection = Collection::new(CollectionVersion {
+    Ok(CollectionVersion {
         uuid,
         namespace,
         validator: options.condition()?,
@@ -217,10 +235,45 @@ fn load_collection(read: &dyn Read, ident: Ident, doc: Doc<'_>, into: &mut Loade
         layout,
         state: Arc::new(CollectionState::stored(count, data_bytes, bucket_facts)),
         version_annotations: Annotations::default(),
-    });
-    collection.state.set_current(Some(Arc::clone(&collection)));
-    into.catalog.names.put(&collection);
-    Ok(())
+    })
+}
+
+fn load_index(
+    read: &dyn Read,
+    stored: Doc<'_>,
+    namespace: &Namespace,
+    options: &CollectionOptions,
+) -> Result<Index> {
+    let spec = stored.get("spec").as_doc().ok_or_else(corrupt)?;
+    let ident = load_ident(stored.get("ident"))?;
+    let spec = load_spec(spec, namespace, options)?;
+    let multikey = load_multikey(read, ident, multikey_words(&spec))?;
+    let ready = stored.get("ready").is_truthy();
+    let mut index = Index::new(spec, ready, ident, Arc::new(multikey))?;
+    index.keyed_alone = stored.get("keyedAlone").is_truthy();
+    if stored.element("side").is_some() {
+        index = index.logged(Bulk::new(load_ident(stored.get("side"))?));
+    }
+    // Of a build that is in progress on another node.
+    if let Value::Binary(owner) = stored.get("owner") {
+        index.building = Some(Building {
+            build: load_ident(stored.get("build"))?,
+            replaces: stored.get("replaces").is_truthy(),
+            owner: Some({ owner.bytes }.try_into().map_err(|_| corrupt())?),
+        });
+        index.logs = stored.get("logs").is_truthy();
+        index.deferred = index.deferred.filter(|_| !stored.get("strict").is_truthy());
+        index.doubts = match stored.get("doubts") {
+            Value::Missing => None,
+            doubts => Some(load_ident(doubts)?),
+        };
+    }
+    Ok(index)
+}
+
+fn load_ident(stored: Value<'_>) -> Result<Ident> {
+    let number = number::truncate_to_i64(stored).and_then(|n| u32::try_from(n).ok());
+    number.map(Ident).ok_or_else(corrupt)
 }
 
 /// The records' space; entries of the first versions have none, and their space is `Records`.
@@ -285,7 +338,21 @@ impl CollectionVersion {
         Ok(doc)
     }
 
-    fn to_doc(&self) -> DocBuf {
+    /// This version, as another node has stored it, with what this process knows of the collection.
+    pub(super) fn with_memory_of(mut self, older: &CollectionVersion) -> CollectionVersion {
+        older.state.bucket_facts.learn(&self.state.bucket_facts);
+        let indexes = self.indexes.iter().map(|index| {
+            match older.indexes.iter().find(|older| older.ident == index.ident) {
+                Some(older) => Arc::new(index.with_memory_of(older)),
+                None => Arc::clone(index),
+            }
+        });
+        self.indexes = indexes.collect();
+        self.state = Arc::clone(&older.state);
+        self
+    }
+
+    pub(super) fn to_doc(&self) -> DocBuf {
         DocBuf::build(|w| {
             w.put("ns", self.namespace.as_str());
             w.put("uuid", Value::Binary(Binary { subtype: 4, bytes: &self.uuid.0 }));
@@ -309,10 +376,24 @@ impl CollectionVersion {
                         if let Some(bulk) = &index.bulk {
                             w.put("side", i64::from(bulk.side.0));
                         }
+                        put_build(w, index);
                     });
                 }
             });
         })
+    }
+}
+
+/// What other nodes have to know of a build, if there are any.
+fn put_build(w: &mut DocWriter<'_>, index: &Index) {
+    let Some(Building { build, replaces, owner: Some(owner) }) = index.building else { return };
+    w.put("owner", Value::Binary(Binary { subtype: 4, bytes: &owner }));
+    w.put("build", i64::from(build.0));
+    w.put("replaces", replaces);
+    w.put("logs", index.logs);
+    w.put("strict", index.deferred.is_none());
+    if let Some(doubts) = index.doubts {
+        w.put("doubts", i64::from(doubts.0));
     }
 }
 

@@ -27,6 +27,9 @@ pub(crate) struct CollectionState {
     /// Documents and bytes of documents, without what the cells have added.
     count: AtomicI64,
     data_bytes: AtomicI64,
+    /// The stored part of this node, without what the cells have added, if several nodes share the data.
+    own_count: AtomicI64,
+    own_bytes: AtomicI64,
     /// The next record id, if this process is the only writer; 0 until the first insert has looked for the last one in
     /// use. Always 0 over an engine to which other nodes write.
     pub(crate) next_record: AtomicI64,
@@ -90,6 +93,18 @@ impl CollectionState {
         self.data_bytes.store(data_bytes - added_bytes, Relaxed);
     }
 
+    /// Takes over counters of which each node has a part: `own` is the stored part of this node at a moment when it
+    /// wrote nothing, which is kept unless given.
+    pub(crate) fn set_parts(&self, own: Option<(i64, i64)>, others: (i64, i64)) {
+        if let Some(own) = own {
+            let (added, added_bytes) = self.cells.sums();
+            self.own_count.store(own.0 - added, Relaxed);
+            self.own_bytes.store(own.1 - added_bytes, Relaxed);
+        }
+        self.count.store(others.0 + self.own_count.load(Relaxed), Relaxed);
+        self.data_bytes.store(others.1 + self.own_bytes.load(Relaxed), Relaxed);
+    }
+
     /// The newest version; none once dropped. Writes no cache line that cores share.
     pub(crate) fn current(&self) -> Option<Arc<Collection>> {
         let current = self.current.load();
@@ -122,6 +137,11 @@ impl CollectionState {
 
     pub(crate) fn leave(&self, pass: &Pass) {
         self.gate.leave(&self.cells, pass);
+    }
+
+    /// True if no writer is inside. If it is frozen, none will be.
+    pub(crate) fn is_left(&self) -> bool {
+        self.gate.is_left(&self.cells)
     }
 
     /// Returns when every writer that was inside at the call has left.

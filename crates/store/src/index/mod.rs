@@ -51,6 +51,8 @@ pub struct Index {
     /// For a unique index that is being built: the doubtful keys, for which a writer met another record's entry.
     /// None once such writers are refused.
     pub(crate) deferred: Option<Arc<DeferredChecks>>,
+    /// The range for the doubtful keys of writers, which nodes that share the data write for the one that builds.
+    pub(crate) doubts: Option<Ident>,
     /// For an index that is not ready: the build that fills it.
     pub(crate) building: Option<Building>,
     /// For an index that is being built from sorted keys.
@@ -74,6 +76,8 @@ pub(crate) struct Building {
     pub(crate) build: Ident,
     /// True if it will replace the index of the same name; until then it has no name of its own.
     pub(crate) replaces: bool,
+    /// The node that builds it, if nodes share the data.
+    pub(crate) owner: Option<[u8; 16]>,
 }
 
 /// Number of uses by reads, since the index was created or the server started.
@@ -123,6 +127,20 @@ impl Multikey {
     }
 }
 
+impl Multikey {
+    /// Takes over bits that are stored.
+    pub(crate) fn learn(&self, stored: &[u64]) {
+        let is_new =
+            |(seen, bits): (&AtomicU64, &u64)| seen.load(Ordering::Acquire) & bits != *bits;
+        if self.seen.iter().zip(stored).any(is_new) {
+            self.see(stored);
+        }
+        for (durable, bits) in self.durable.iter().zip(stored) {
+            durable.fetch_or(*bits, Ordering::AcqRel);
+        }
+    }
+}
+
 /// Number of words that an index stores for the paths with arrays.
 pub(crate) fn multikey_words(spec: &IndexSpec) -> usize {
     spec.kind.facts().multikey_words.unwrap_or(spec.key.len())
@@ -168,7 +186,8 @@ impl Index {
             multikey,
             keyed_alone,
             deferred,
-            building: (!ready).then_some(Building { build: ident, replaces: false }),
+            building: (!ready).then_some(Building { build: ident, replaces: false, owner: None }),
+            doubts: None,
             bulk: None,
             logs: false,
             ceiling,
@@ -193,6 +212,7 @@ impl Index {
         (changed.layout, changed.records) = (self.layout, self.records);
         changed.usage = Arc::clone(&self.usage);
         changed.deferred = self.deferred.clone().filter(|_| !ready);
+        changed.doubts = self.doubts.filter(|_| !ready);
         changed.building = self.building.filter(|_| !ready);
         changed.bulk = self.bulk.clone().filter(|_| !ready);
         changed.logs = self.logs && !ready;
@@ -210,6 +230,7 @@ impl Index {
             given: self.given.clone(),
             keyed_alone: self.keyed_alone,
             deferred: self.deferred.clone(),
+            doubts: self.doubts,
             building: self.building,
             bulk: self.bulk.clone(),
             logs: self.logs,
@@ -241,6 +262,19 @@ impl Index {
     pub(crate) fn logged(mut self, bulk: Arc<Bulk>) -> Index {
         (self.bulk, self.logs) = (Some(bulk), true);
         self
+    }
+
+    /// The same index as another node has stored it, with what this process knows of `older`.
+    pub(crate) fn with_memory_of(&self, older: &Index) -> Index {
+        let stored = self.multikey.seen.iter().map(|bits| bits.load(Ordering::Acquire));
+        older.multikey.learn(&stored.collect::<Vec<_>>());
+        let mut index = self.viewed(self.spec.clone(), Multikey::new(0));
+        index.multikey = Arc::clone(&older.multikey);
+        index.usage = Arc::clone(&older.usage);
+        index.ceiling = index.ceiling.and(older.ceiling.clone());
+        index.deferred = index.deferred.map(|new| older.deferred.clone().unwrap_or(new));
+        index.bulk = index.bulk.map(|new| older.bulk.clone().unwrap_or(new));
+        index
     }
 
     /// The same unfinished index; writers write its keys themselves.

@@ -1,4 +1,4 @@
-//! The engine of a cluster, as the store of the node that has the lease sees it.
+//! The engine of a cluster, as the store of a node that has a lease sees it.
 
 use std::{path::Path, sync::Arc};
 

@@ -1,11 +1,11 @@
-//! The lease of a node: taken at the start, renewed by a thread, given up at the end. See the module above for why a
-//! node without it cannot commit.
+//! The lease of a node, of the data or of a seat: renewed by a thread, given up at the end. See the module above for
+//! why a node without it cannot commit, and `enter.rs` for how it is taken.
 
 use std::{sync::Arc, time::Duration};
 
-use nagi_error::{Code, Result, bail};
+use nagi_error::Result;
 use nagi_kv::{
-    Durability, Engine, Error, Space, Txn, TxnOptions, interrupt,
+    Durability, Engine, Error, Read, Snapshot, Txn, interrupt,
     sync::{
         Condvar, Instant, Mutex, MutexGuard,
         atomic::{AtomicU8, AtomicU64, Ordering::SeqCst},
@@ -15,22 +15,15 @@ use nagi_kv::{
 
 use super::{
     NodeOptions, OnLost,
+    enter::{self, Taken, begin, end},
     fence::Mark,
     holder::Holder,
+    seat::{self, NodeId, Report, Seat},
     slots::{self, Slots},
 };
-use crate::{
-    catalog::Uuid,
-    engine_error::engine,
-    ident::{CatalogKey, Ident},
-};
 
-/// The least length of a lease: a request may take two seconds.
-const SECONDS_MIN: u32 = 3;
 /// Reads end so long before the lease, because the engine's clock may be ahead of this machine's.
 const MARGIN: Duration = Duration::from_secs(1);
-/// How often a node that waits for a lease looks at it.
-const POLL: Duration = Duration::from_millis(100);
 /// How often a request that waits for the renewal by another one looks at it.
 const TURN_POLL: Duration = Duration::from_millis(20);
 /// Attempts against other nodes that take or renew the lease at the same moment.
@@ -44,10 +37,17 @@ const LOST: u8 = 1;
 const LEFT: u8 = 2;
 
 /// See the module's header.
-pub(super) struct Lease {
+pub(crate) struct Lease {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) slots: Slots,
-    node: [u8; 16],
+    node: NodeId,
+    /// The number of its seat; none if the lease is that of the data.
+    seat: Option<u16>,
+    /// What the entry of the seat says.
+    report: Mutex<Report>,
+    /// When the catalog was last found up to date, in milliseconds since `origin`: a node whose catalog may be older
+    /// than a lease does not renew its own.
+    fresh_ms: AtomicU64,
     /// The number of the newest commit.
     commits: AtomicU64,
     name: String,
@@ -75,66 +75,96 @@ struct Failed {
     text: String,
 }
 
-/// What an attempt to take the lease has met.
-enum Met {
-    /// It was taken: the stamps of the read and of the commit.
-    Taken(u64, u64),
-    Other(Holder),
-}
-
 impl Lease {
-    /// Takes the lease; waits for that of another node to end if the options say so.
+    /// Takes the lease of the data or a seat; waits for that of another node to end if the options say so.
     ///
     /// # Errors
-    /// 98 if another node has it and keeps it. Those of the engine.
+    /// 98 if other nodes have the data. Those of the engine.
     pub(super) fn acquire(on: Arc<dyn Engine>, options: &NodeOptions) -> Result<Lease> {
-        let seconds = options.lease_seconds.max(SECONDS_MIN);
-        let own = Holder { node: Uuid::random().0, until: 0, name: options.name.clone() };
-        let (mut seen, mut conflicts) = (None::<Holder>, 0);
-        loop {
-            let origin = Instant::now();
-            match take(&*on, &own, seconds) {
-                Ok(Met::Taken(read, committed)) => {
-                    log::info!(target: "STORAGE", id = 8_200_391, node = &*own.name;
-                        "This node owns the data from now on");
-                    let lease = Lease {
-                        engine: on,
-                        slots: Slots::new(committed),
-                        node: own.node,
-                        commits: AtomicU64::new(0),
-                        name: own.name,
-                        seconds,
-                        until: AtomicU64::new(0),
-                        deadline_ms: AtomicU64::new(0),
-                        origin,
-                        state: AtomicU8::new(HELD),
-                        renewing: Mutex::default(),
-                        failures: AtomicU64::new(0),
-                        on_lost: options.on_lost.clone(),
-                        stops: Mutex::default(),
-                        stopped: Condvar::new(),
-                    };
-                    lease.extend(read, origin);
-                    return Ok(lease);
-                }
-                Ok(Met::Other(holder)) => {
-                    if !options.waits || seen.as_ref().is_some_and(|seen| *seen != holder) {
-                        return in_use(&holder);
-                    }
-                    if seen.is_none() {
-                        log::info!(target: "STORAGE", id = 8_200_392, node = &*holder.name;
-                            "Waiting for the lease of another node to end");
-                    }
-                    seen = Some(holder);
-                    thread::sleep(POLL);
-                }
-                // It is not known if this node has it: then the next attempt finds its own name.
-                Err(Error::Conflict | Error::Undetermined) if conflicts < ATTEMPTS => {
-                    conflicts += 1
-                }
-                Err(error) => return Err(engine(error)),
-            }
+        let Taken { node, seat, read, committed, begun } = enter::acquire(&*on, options)?;
+        let lease = Lease {
+            engine: on,
+            slots: Slots::new(committed, seat.unwrap_or(0)),
+            node,
+            seat,
+            report: Mutex::default(),
+            fresh_ms: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
+            name: options.name.clone(),
+            seconds: enter::seconds(options),
+            until: AtomicU64::new(0),
+            deadline_ms: AtomicU64::new(0),
+            origin: begun,
+            state: AtomicU8::new(HELD),
+            renewing: Mutex::default(),
+            failures: AtomicU64::new(0),
+            on_lost: options.on_lost.clone(),
+            stops: Mutex::default(),
+            stopped: Condvar::new(),
+        };
+        lease.extend(read, begun);
+        Ok(lease)
+    }
+
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// True if the data are shared with other nodes.
+    pub(super) fn is_seat(&self) -> bool {
+        self.seat.is_some()
+    }
+
+    /// True for the number of a fence of this node, which is that of a part of each counter.
+    pub(crate) fn is_own_part(&self, number: u16) -> bool {
+        slots::of_seat(self.seat.unwrap_or(0)).contains(&number)
+    }
+
+    /// The name of this node.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// All seats, and the stamp of the snapshot that has them.
+    pub(crate) fn seats(&self) -> nagi_kv::Result<(Vec<Seat>, u64)> {
+        let snapshot: Arc<dyn Snapshot> = self.engine.snapshot()?;
+        let read: &dyn Read = &*snapshot;
+        Ok((seat::all(read)?, snapshot.stamp().0))
+    }
+
+    /// Declares a node dead whose lease has ended: it cannot commit any more. Does nothing if it is back.
+    pub(crate) fn clear(&self, dead: &Seat) -> nagi_kv::Result<()> {
+        enter::clear(&*self.engine, self.node, dead)
+    }
+
+    /// True if another node has taken it over, or it was given up.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.load(SeqCst) != HELD
+    }
+
+    /// The catalog is up to date as of this moment.
+    pub(crate) fn note_fresh(&self) {
+        self.fresh_ms.fetch_max(self.now_ms(), SeqCst);
+    }
+
+    /// Writes what this node says of its catalog; renews the lease.
+    pub(crate) fn report(&self, report: &Report) -> nagi_kv::Result<()> {
+        if *self.report.lock() == *report {
+            return Ok(());
         }
+        let mut last = self.renewing.lock();
+        let before = std::mem::replace(&mut *self.report.lock(), report.clone());
+        let done = self.renew_alone(&mut last);
+        if done.is_err() {
+            // Perhaps it was written: the next call writes it again.
+            *self.report.lock() = before;
+        }
+        done
+    }
+
+    fn now_ms(&self) -> u64 {
+        let since = Instant::now().saturating_duration_since(self.origin);
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// The lease was renewed by a transaction with this snapshot, which was begun at `begun`.
@@ -147,8 +177,7 @@ impl Lease {
     }
 
     fn is_current(&self) -> bool {
-        let since = Instant::now().saturating_duration_since(self.origin);
-        since.as_millis() < u128::from(self.deadline_ms.load(SeqCst))
+        self.now_ms() < self.deadline_ms.load(SeqCst)
     }
 
     fn check_state(&self) -> nagi_kv::Result<()> {
@@ -227,7 +256,7 @@ impl Lease {
         // Taken before the stamp: whatever became of their commits, it was before it.
         let unknown = self.slots.unknown();
         let begun = Instant::now();
-        let mut renewed = self.write(true);
+        let mut renewed = self.check_fresh().and_then(|()| self.write(true));
         for _ in 1..ATTEMPTS {
             match renewed {
                 Err(Error::Conflict) => renewed = self.write(true),
@@ -244,8 +273,14 @@ impl Lease {
             Err(Error::Interrupted) => Err(Error::Interrupted),
             Err(error) => {
                 if matches!(error, Error::TakenOver) && self.state.swap(LOST, SeqCst) == HELD {
-                    log::error!(target: "STORAGE", id = 8_200_394, node = &*self.name;
-                        "Another node has taken over the data: this one answers no requests any more");
+                    match self.seat {
+                        None => log::error!(target: "STORAGE", id = 8_200_394, node = &*self.name;
+                            "Another node has taken over the data: this one answers no requests any more"),
+                        Some(_) => {
+                            log::error!(target: "STORAGE", id = 8_200_440, node = &*self.name;
+                            "The other nodes have given this one up: it answers no requests any more")
+                        }
+                    }
                     self.on_lost.tell();
                 }
                 let number = self.failures.fetch_add(1, SeqCst) + 1;
@@ -255,15 +290,51 @@ impl Lease {
         }
     }
 
+    /// A node with a seat does not renew its lease while its catalog may be older than that: others do not wait for it
+    /// any longer.
+    fn check_fresh(&self) -> nagi_kv::Result<()> {
+        let Some(number) = self.seat else { return Ok(()) };
+        if self.now_ms() <= self.fresh_ms.load(SeqCst) + 1000 * u64::from(self.seconds) {
+            return Ok(());
+        }
+        // Perhaps they have not waited.
+        let txn = begin(&*self.engine)?;
+        txn.read_stamp()?;
+        self.check_seat(&*txn, number)?;
+        Err(Error::Unreachable("the catalog of this node is older than its lease".into()))
+    }
+
+    fn check_seat(&self, txn: &dyn Txn, number: u16) -> nagi_kv::Result<()> {
+        match seat::one(txn, number)? {
+            Some(seat) if seat.node == self.node => Ok(()),
+            _ => Err(Error::TakenOver),
+        }
+    }
+
     /// Writes the lease, held from now on or ended. Returns the stamp of the read.
     fn write(&self, held: bool) -> nagi_kv::Result<u64> {
         let mut txn = begin(&*self.engine)?;
         let read_stamp = txn.read_stamp()?.0;
-        if stored(&*txn)?.is_none_or(|holder| holder.node != self.node) {
-            return Err(Error::TakenOver);
-        }
         let until = if held { end(read_stamp, self.seconds) } else { 0 };
-        put(&mut *txn, &Holder { node: self.node, until, name: self.name.clone() })?;
+        let (node, name) = (self.node, self.name.clone());
+        match self.seat {
+            None => {
+                if enter::stored(&*txn)?.is_none_or(|holder| holder.node != self.node) {
+                    return Err(Error::TakenOver);
+                }
+                enter::put(&mut *txn, &Holder { node, until, name })?;
+            }
+            Some(number) => {
+                self.check_seat(&*txn, number)?;
+                match held {
+                    true => {
+                        let report = self.report.lock().clone();
+                        Seat { number, node, until, name, report }.put(&mut *txn)?;
+                    }
+                    false => enter::leave(&mut *txn, number, node)?,
+                }
+            }
+        }
         txn.commit(Durability::Synced)?;
         Ok(read_stamp)
     }
@@ -318,51 +389,4 @@ impl Lease {
             }
         }
     }
-}
-
-fn begin(on: &dyn Engine) -> nagi_kv::Result<Box<dyn Txn>> {
-    on.begin(TxnOptions { lock_wait_ms: 0, ..TxnOptions::default() })
-}
-
-/// The end of a lease that is taken or renewed at this stamp.
-fn end(read_stamp: u64, seconds: u32) -> u64 {
-    read_stamp.saturating_add(u64::from(seconds) << 32)
-}
-
-fn stored(txn: &dyn Txn) -> nagi_kv::Result<Option<Holder>> {
-    let mut buf = Vec::new();
-    let key = Ident(0).catalog_key(CatalogKey::Lease);
-    txn.get(Space::Catalog, &key, &mut buf)?.map(Holder::parse).transpose()
-}
-
-fn put(txn: &mut dyn Txn, holder: &Holder) -> nagi_kv::Result<()> {
-    let key = Ident(0).catalog_key(CatalogKey::Lease);
-    txn.put(Space::Catalog, &key, holder.to_doc().as_bytes())
-}
-
-/// Takes the lease, if it is not another's that has not ended.
-fn take(on: &dyn Engine, own: &Holder, seconds: u32) -> nagi_kv::Result<Met> {
-    let mut txn = begin(on)?;
-    let read_stamp = txn.read_stamp()?.0;
-    if let Some(holder) = stored(&*txn)?
-        && holder.node != own.node
-        && holder.until >= read_stamp
-    {
-        return Ok(Met::Other(holder));
-    }
-    put(&mut *txn, &Holder { until: end(read_stamp, seconds), ..own.clone() })?;
-    let mark = Mark { node: own.node, commit: 0 };
-    for number in 0..slots::COUNT {
-        mark.put(&mut *txn, number)?;
-    }
-    let committed = txn.commit(Durability::Synced)?;
-    Ok(Met::Taken(read_stamp, committed.0))
-}
-
-fn in_use<T>(holder: &Holder) -> Result<T> {
-    bail!(
-        Code::DB_PATH_IN_USE,
-        "another node owns the data: {}. Several nodes at once are not supported yet",
-        holder.name
-    )
 }

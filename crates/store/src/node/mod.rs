@@ -2,14 +2,16 @@
 //!
 //! An embedded engine promises that this process is the only writer (`Capabilities::only_writer`), and idents, record
 //! numbers, the catalog in memory and the gates of DDL rely on it. Over another engine, [`join`] wraps the engine so
-//! that one node at a time owns the data, by a lease, and a commit of any other node is refused by the engine itself.
-//! What need not rely on that does not: the wrapped engine still lacks `only_writer`, so idents and record numbers are
-//! taken in blocks (decision 101).
+//! that a commit of a node without a lease is refused by the engine itself. The lease is that of the data, which one
+//! node has alone, or that of one of the seats of nodes that share the data (decision 104, `store/members`). What need
+//! not rely on one node does not: the wrapped engine lacks `only_writer`, so idents and record numbers are taken in
+//! blocks (decision 101).
 //!
 //! ```text
 //!   Store --> Member --> engine of the cluster
 //!             |- lease     in the catalog: node, name, until when; renewed by a thread
-//!             |- fences    512 keys, one of which each commit writes
+//!             |            (`holder`: of the data; `seat`: of one of several nodes)
+//!             |- fences    512 keys for each seat, one of which each commit writes
 //!             `- counters  a part for each fence, so that two commits never write the same part
 //! ```
 //!
@@ -27,8 +29,9 @@
 //!
 //! A commit of A that is earlier than 105 makes B's transaction a conflict, and B repeats it. So B's first read sees
 //! every commit of A, and none follows. No clock of a machine has to be right for that, and no process may have been
-//! stopped at a bad moment. Clocks decide only when a node is given up, and whether a node whose lease has ended still
-//! answers reads: [`lease::Lease::check`] refuses them by the monotonic clock.
+//! stopped at a bad moment. A node that shares the data is declared dead in the same way: the other node removes its
+//! seat, and writes its fences (`enter`). Clocks decide only when a node is given up, and whether a node whose lease
+//! has ended still answers reads: [`lease::Lease::check`] refuses them by the monotonic clock.
 //!
 //! # Fences
 //!
@@ -36,14 +39,17 @@
 //! the fence is also that of the part of each counter to which the commit adds, and the fence remembers the part. Its
 //! value names the commit, so it tells afterwards if a commit without an answer took effect ([`fence`]).
 //!
-//! Nothing here is used over an embedded engine. See decision 098, and docs/scale-out.md for what is missing before
-//! several nodes may own the data at once.
+//! Nothing here is used over an embedded engine. `board`: what nodes that share the data tell each other. See decisions
+//! 098 and 104, and docs/scale-out.md.
 
+mod board;
 mod counters;
 mod engine;
+mod enter;
 mod fence;
 mod holder;
 mod lease;
+mod seat;
 mod slots;
 mod txn;
 
@@ -53,11 +59,16 @@ use nagi_error::Result;
 use nagi_kv::Engine;
 
 use engine::Member;
-use lease::Lease;
+
+pub(crate) use board::{Board, Changes, Intent, put_intents, put_lock, remove_lock};
+pub(crate) use lease::Lease;
+pub(crate) use seat::{NodeId, Report, Seat};
 
 /// How this process takes part in a cluster. Without effect over an embedded engine.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
+    /// If it has the data alone.
+    pub mode: NodeMode,
     /// Its name in the errors and logs of other nodes.
     pub name: String,
     /// How long the lease lasts without being renewed: so long a node that was killed keeps others out. At least 3.
@@ -66,6 +77,16 @@ pub struct NodeOptions {
     pub waits: bool,
     /// Is told when another node has taken over: this process should end.
     pub on_lost: OnLost,
+}
+
+/// Who has the data. All nodes over the same data have the same mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum NodeMode {
+    /// This node alone: others are refused until its lease has ended.
+    #[default]
+    Sole,
+    /// It shares them with up to 127 others.
+    Member,
 }
 
 /// A function that is called once, on any thread, when another node has taken over. It must not use the store.
@@ -94,6 +115,7 @@ impl fmt::Debug for OnLost {
 impl Default for NodeOptions {
     fn default() -> NodeOptions {
         NodeOptions {
+            mode: NodeMode::Sole,
             name: format!("process {}", std::process::id()),
             lease_seconds: 10,
             waits: true,
@@ -102,15 +124,22 @@ impl Default for NodeOptions {
     }
 }
 
+/// See [`join`].
+pub(crate) struct Joined {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) seat: Option<Arc<Lease>>,
+}
+
 /// The engine that the store is to use: the engine itself if this process is its only writer, otherwise the engine as
-/// it is seen by the node that has the lease.
+/// it is seen by a node that has the lease. With it, the lease of a node that shares the data.
 ///
 /// # Errors
 /// 98 if another node has the lease and keeps it. Those of the engine.
-pub(crate) fn join(on: Arc<dyn Engine>, options: &NodeOptions) -> Result<Arc<dyn Engine>> {
+pub(crate) fn join(on: Arc<dyn Engine>, options: &NodeOptions) -> Result<Joined> {
     if on.capabilities().only_writer {
-        return Ok(on);
+        return Ok(Joined { engine: on, seat: None });
     }
-    let lease = Lease::acquire(on, options)?;
-    Ok(Arc::new(Member::new(Arc::new(lease))))
+    let lease = Arc::new(Lease::acquire(on, options)?);
+    let engine = Arc::new(Member::new(Arc::clone(&lease)));
+    Ok(Joined { engine, seat: lease.is_seat().then_some(lease) })
 }

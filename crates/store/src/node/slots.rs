@@ -14,12 +14,15 @@
 //! next one need not read them. A transaction that deletes counters writes the parts of all fences: while it commits
 //! ([`Slots::forget_parts`]) nothing is remembered.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    ops::RangeInclusive,
+};
 
 use nagi_kv::sync::Mutex;
 
 /// Fences of a node: so many transactions that write may overlap; more conflict. All of them are written by a node that
-/// takes over. A part of the stored format.
+/// takes over, or that declares this one dead. A part of the stored format.
 pub(super) const COUNT: u16 = 512;
 
 /// Counters that a fence remembers, at most: some 5 KiB.
@@ -39,6 +42,11 @@ pub(super) struct Slot {
     last: u64,
     /// The number of the calls that have forgotten all parts, when it was taken; none during one.
     forgotten: Option<u64>,
+}
+
+/// The numbers of the fences of a seat.
+pub(super) fn of_seat(seat: u16) -> RangeInclusive<u16> {
+    seat * COUNT..=seat * COUNT + (COUNT - 1)
 }
 
 pub(super) struct Slots(Mutex<State>);
@@ -82,9 +90,9 @@ impl Drop for Forgotten<'_> {
 }
 
 impl Slots {
-    /// All fences, with a last commit at this stamp.
-    pub(super) fn new(stamp: u64) -> Slots {
-        let free = (0..COUNT).map(|number| (stamp, number)).collect();
+    /// All fences of a seat, with a last commit at this stamp.
+    pub(super) fn new(stamp: u64, seat: u16) -> Slots {
+        let free = of_seat(seat).map(|number| (stamp, number)).collect();
         let (unknown, parts) = (Unknown::default(), HashMap::new());
         Slots(Mutex::new(State { free, unknown, parts, deleting: 0, forgotten: 0 }))
     }
@@ -152,7 +160,7 @@ mod tests {
 
     #[test]
     fn as_many_are_used_as_transactions_overlap() {
-        let slots = Slots::new(0);
+        let slots = Slots::new(0, 0);
         let old = 1;
         for stamp in 2..2000 {
             let slot = slots.take(stamp - 1).expect("free");
@@ -175,7 +183,7 @@ mod tests {
     /// A fence's parts are those of its last successful commit.
     #[test]
     fn parts_are_remembered_from_one_commit_to_the_next() {
-        let slots = Slots::new(0);
+        let slots = Slots::new(0, 0);
         let take = |expected: &[(&str, &str)]| {
             let slot = slots.take(u64::MAX).expect("free");
             let part =
@@ -220,7 +228,7 @@ mod tests {
 
     #[test]
     fn those_with_unknown_commits_are_used_again_after_a_later_stamp() {
-        let slots = Slots::new(0);
+        let slots = Slots::new(0, 0);
         let slot = slots.take(5).expect("free");
         let number = slot.number;
         slots.give_up(slot);

@@ -28,6 +28,7 @@ pub struct Repaired {
 impl Store {
     /// `reIndex`: rebuilds all indexes and returns their number. Codes 26, 166, 12587, 11000.
     pub fn reindex(&self, namespace: &Namespace, options: BuildOptions<'_>) -> Result<usize> {
+        let _building = self.members.as_ref().map(|members| members.begin_build());
         let (old, build) = self.start_again(namespace)?;
         let built = self
             .fill_indexes(&build, options)
@@ -41,7 +42,9 @@ impl Store {
 
     /// Publishes a second, empty index beside each existing one. Returns the existing indexes and the build.
     fn start_again(&self, namespace: &Namespace) -> Result<(Vec<Arc<Index>>, Build)> {
-        let mut ddl = Ddl::begin(self)?;
+        let mut ddl = Ddl::changing(self, &|catalog| {
+            catalog.collection(namespace).cloned().into_iter().collect()
+        })?;
         let Some(collection) = ddl.collection(namespace) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "collection does not exist");
         };
@@ -60,7 +63,7 @@ impl Store {
     /// Replaces the old indexes by the new ones in one step: at no time, not even after a crash, do two indexes of
     /// one name exist that plans may use. Returns their number.
     fn replace(&self, old: &[Arc<Index>], build: &Build) -> Result<usize> {
-        let mut ddl = Ddl::begin(self)?;
+        let mut ddl = Ddl::changing(self, &|catalog| build.of(catalog))?;
         let current = self.newest_of(build)?;
         let is_old = |index: &Index| old.iter().any(|old| old.ident == index.ident);
         let lasting = |name: &str| current.indexes.iter().any(|i| is_old(i) && i.name() == name);

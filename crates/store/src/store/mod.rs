@@ -61,6 +61,7 @@ pub(crate) mod contended;
 pub(crate) mod ddl;
 pub(crate) mod frozen;
 pub(crate) mod insert;
+pub(crate) mod members;
 pub(crate) mod middle;
 pub(crate) mod near_records;
 pub(crate) mod private;
@@ -94,6 +95,7 @@ use crate::{
         commit::{ChangeLog, Client, Stamp, Written, stamps::Stamps},
         contended::until_done,
         ddl::Idents,
+        members::Members,
         queue::Queue,
         reader::unique_record_key,
         reclaim::Reclaimer,
@@ -165,6 +167,8 @@ pub struct Shared {
     /// For an engine that finds conflicts only at the commit.
     pub(crate) queue: Option<Queue>,
     pub(crate) catalog: ArcSwap<Catalog>,
+    /// This node among those that share the data, if it does.
+    pub(crate) members: Option<Arc<Members>>,
     /// The lock of DDL, and what only its holder uses.
     pub(crate) ddl: Mutex<Idents>,
     pub(crate) cache: Option<Cache>,
@@ -195,6 +199,9 @@ pub struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        if let Some(members) = &self.members {
+            members.stop();
+        }
         self.catalog.load().close();
     }
 }

@@ -95,13 +95,28 @@ pub(crate) fn commit_private(
         let after = Some(Arc::clone(collection));
         noted.push(CatalogChange::Collection { before: None, after, is_first });
     }
+    let version = match &ddl.lock {
+        // A conflict with any change of the catalog since the transaction's begin.
+        Some(lock) => {
+            let idents: Vec<_> = created.0.iter().map(|collection| collection.ident).collect();
+            Some(lock.stage(txn.txn(), idents)?)
+        }
+        None => None,
+    };
     let publishing = store.stamps.publish();
     let stamp = txn.commit(Durability::Buffered)?;
     store.client.note_catalog(noted);
     created.0.iter().for_each(|collection| store.client.note_changed(&collection.namespace));
     created.0.clear();
-    store.catalog.store(Arc::new(ddl.catalog));
+    store.catalog.store(Arc::new(ddl.catalog.clone()));
+    if let (Some(lock), Some(version)) = (&ddl.lock, version) {
+        lock.committed(version);
+    }
     drop(publishing);
+    drop(ddl);
+    if let (Some(members), Some(version)) = (&store.members, version) {
+        members.wait_for_version(version)?;
+    }
     store.sync_to(stamp)?;
     Ok(stamp)
 }

@@ -163,7 +163,7 @@ impl Ddl<'_> {
 }
 
 /// The other one of a view and its buckets.
-pub(super) fn other_half(catalog: &Catalog, collection: &Collection) -> Option<Arc<Collection>> {
+pub(crate) fn other_half(catalog: &Catalog, collection: &Collection) -> Option<Arc<Collection>> {
     if collection.is_view() {
         return catalog.buckets_of(&collection.namespace).cloned();
     }

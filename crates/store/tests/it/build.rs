@@ -361,7 +361,7 @@ fn a_salvage_sets_aside_what_is_no_document() {
     }
     let Fixture { engine, store, namespace } = f;
     drop(store);
-    let options = nagi_store::StoreOptions::default();
+    let options = crate::options();
     let (store, salvaged) =
         nagi_store::Store::salvage(std::sync::Arc::clone(&engine), options, false).unwrap();
     assert_eq!((salvaged.corrupt_records, salvaged.documents_lost), (280, 0));
@@ -385,7 +385,7 @@ fn a_salvage_sets_aside_earlier_documents_with_the_id_of_later_ones() {
         }
         let Fixture { engine, store, namespace } = f;
         drop(store);
-        let options = nagi_store::StoreOptions::default();
+        let options = crate::options();
         let again = std::sync::Arc::clone(&engine);
         let (store, salvaged) = nagi_store::Store::salvage(again, options, catalog_lost).unwrap();
         assert_eq!(salvaged.corrupt_records, 50);
@@ -430,7 +430,7 @@ fn an_entry_that_cannot_be_read_is_named_and_its_documents_keep_their_name() {
     drop(store);
     // Damages the type of the second field.
     damage_entry(&*engine, b"\x05uuid\0", b"\x7auuid\0");
-    let options = nagi_store::StoreOptions::default;
+    let options = crate::options;
     let refused = nagi_store::Store::open(std::sync::Arc::clone(&engine), options());
     let refused = refused.err().expect("the entry is damaged").message().to_owned();
     assert!(
@@ -465,7 +465,7 @@ fn a_salvage_leaves_out_the_index_and_the_option_that_do_not_load() {
     drop(store);
     damage_entry(&*engine, b"\x10$gt\0", b"\x10$xt\0");
     damage_entry(&*engine, b"\x10$lt\0", b"\x10$yt\0");
-    let options = nagi_store::StoreOptions::default;
+    let options = crate::options;
     assert!(nagi_store::Store::open(std::sync::Arc::clone(&engine), options()).is_err());
     let engine_again = std::sync::Arc::clone(&engine);
     let (store, salvaged) = nagi_store::Store::salvage(engine_again, options(), false).unwrap();

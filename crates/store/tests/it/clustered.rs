@@ -8,8 +8,8 @@ use nagi_bson::{Doc, DocBuf, Value, ValueBuf, text::doc_text};
 use nagi_error::{Code, Result};
 use nagi_kv::{Durability, Engine, Memory, Space, TxnOptions};
 use nagi_store::{
-    BuildOptions, IndexSelector, RecordBuf, RecordId, RecordKey, Store, StoreOptions, WriteOptions,
-    WriteTxn, keystring,
+    BuildOptions, IndexSelector, RecordBuf, RecordId, RecordKey, Store, WriteOptions, WriteTxn,
+    keystring,
 };
 use std::{cell::RefCell, sync::Arc};
 
@@ -459,7 +459,7 @@ fn records_whose_entry_is_lost_are_found_again() {
         txn.commit(Durability::Buffered).unwrap();
         let Fixture { engine, store, .. } = f;
         drop(store);
-        let (store, salvaged) = Store::salvage(engine, StoreOptions::default(), true).unwrap();
+        let (store, salvaged) = Store::salvage(engine, crate::options(), true).unwrap();
         let [name] = &salvaged.orphans[..] else { panic!("{salvaged:?}") };
         let collection = store.collection(&nagi_store::Namespace::parse(name).unwrap()).unwrap();
         assert_eq!(collection.options.clustered.is_some(), kind == Kind::Clustered);
@@ -544,7 +544,7 @@ fn a_layout_of_a_later_version_is_refused() {
     }
     txn.commit(Durability::Buffered).unwrap();
     let engine: Arc<dyn Engine> = Arc::clone(&f.engine);
-    assert!(Store::open(engine, StoreOptions::default()).is_err());
+    assert!(Store::open(engine, crate::options()).is_err());
 }
 
 #[test]
@@ -570,7 +570,7 @@ fn a_folder_of_an_earlier_format_is_read_and_marked() {
     f.check_valid();
     mark(&f, 5);
     f.close();
-    let later = Store::open(Arc::clone(&f.engine), StoreOptions::default());
+    let later = Store::open(Arc::clone(&f.engine), crate::options());
     assert!(error(later).starts_with("12: "));
 }
 

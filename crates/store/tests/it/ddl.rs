@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nagi_bson::Doc;
 use nagi_kv::{Durability, Faults, Faulty, Memory, Point, Space, TxnOptions};
-use nagi_store::{CollMod, IndexSelector, Namespace, Rename, Store, StoreOptions, WriteOptions};
+use nagi_store::{CollMod, IndexSelector, Namespace, Rename, Store, WriteOptions};
 
 use crate::support::{Fixture, error, parse};
 
@@ -18,7 +18,7 @@ fn namespace(text: &str) -> Namespace {
 fn the_first_insert_after_a_drop_looks_for_nothing() {
     let faults = Faults::default();
     let engine = Arc::new(Faulty::new(Arc::new(Memory::new()), faults.clone()));
-    let store = Store::open(engine, StoreOptions::default()).unwrap();
+    let store = Store::open(engine, crate::options()).unwrap();
     let ns = namespace("d.c");
     let insert = |id: i32| {
         let collection = store.collection_or_create(&ns).unwrap();
@@ -43,7 +43,7 @@ fn idents_end() {
     let next = u32::MAX - 1023 - 3;
     txn.put(Space::Catalog, &[4, 0, 0, 0, 0], &next.to_le_bytes()).unwrap();
     txn.commit(Durability::Buffered).unwrap();
-    let store = Store::open(engine, StoreOptions::default()).unwrap();
+    let store = Store::open(engine, crate::options()).unwrap();
     let (last, ns) = (namespace("d.last"), namespace("d.c"));
     store.create_collection(&last, Doc::EMPTY).unwrap();
     for _ in 0..3 {

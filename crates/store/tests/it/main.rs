@@ -29,3 +29,8 @@ mod transactions;
 fn engine() -> std::sync::Arc<dyn nagi_kv::Engine> {
     std::sync::Arc::new(nagi_kv::Memory::new())
 }
+
+/// The options of most tests. `tests/members` has others.
+fn options() -> nagi_store::StoreOptions {
+    nagi_store::StoreOptions::default()
+}

@@ -9,7 +9,7 @@ use nagi_bson::{Doc, DocBuf, json, text::doc_text};
 use nagi_error::Result;
 use nagi_kv::{Engine, Memory};
 use nagi_store::{
-    BuildOptions, Collection, CommitStamp, CreatedIndexes, Namespace, RecordId, Store,
+    BuildOptions, Collection, CommitStamp, CreatedIndexes, Namespace, NodeMode, RecordId, Store,
     StoreOptions, WriteOptions, WriteTxn,
 };
 
@@ -48,7 +48,7 @@ impl Fixture {
     }
 
     fn on_engine(engine: Arc<dyn Engine>) -> Fixture {
-        let store = Store::open(Arc::clone(&engine), StoreOptions::default()).unwrap();
+        let store = Store::open(Arc::clone(&engine), crate::options()).unwrap();
         let namespace = Namespace::parse("d.c").unwrap();
         store.create_collection(&namespace, Doc::EMPTY).unwrap();
         Fixture { engine, store, namespace }
@@ -58,20 +58,31 @@ impl Fixture {
     /// background work.
     pub(crate) fn reopen(&mut self) {
         self.close();
-        self.store = Store::open(Arc::clone(&self.engine), StoreOptions::default()).unwrap();
+        self.store = Store::open(Arc::clone(&self.engine), crate::options()).unwrap();
     }
 
     /// Opens the same data in a second store, as if the first one had been killed.
     pub(crate) fn take_over(&self) -> Arc<Store> {
-        if !self.engine.capabilities().only_writer {
-            pass(&*self.engine, 20);
+        loop {
+            if !self.engine.capabilities().only_writer {
+                pass(&*self.engine, 20);
+            }
+            let store = Store::open(Arc::clone(&self.engine), crate::options()).unwrap();
+            // The first one is not really dead: perhaps it has renewed its lease meanwhile.
+            if seat_count(&*self.engine) <= 1 {
+                return store;
+            }
+            store.close().unwrap();
         }
-        Store::open(Arc::clone(&self.engine), StoreOptions::default()).unwrap()
     }
 
     /// Closes the store.
     pub(crate) fn close(&mut self) {
         self.store = Store::open(Arc::new(Memory::new()), StoreOptions::default()).unwrap();
+        // The thread of a node that shares the data may have the store for a moment longer.
+        while seat_count(&*self.engine) > 0 {
+            std::thread::yield_now();
+        }
     }
 
     pub(crate) fn collection(&self) -> Arc<Collection> {
@@ -136,6 +147,22 @@ impl Fixture {
         assert_eq!(report.record_count, self.collection().count());
         assert_eq!(report.data_bytes, self.collection().data_bytes());
     }
+}
+
+/// True if the store of the tests is one of several.
+pub(crate) fn is_shared() -> bool {
+    crate::options().node.mode == NodeMode::Member
+}
+
+/// The number of nodes that share the data.
+pub(crate) fn seat_count(engine: &dyn Engine) -> usize {
+    let mut cursor = engine.latest().cursor(nagi_kv::Space::Catalog, &[11], &[12]).unwrap();
+    let (mut count, mut found) = (0, cursor.seek(&[11]).unwrap());
+    while found {
+        count += 1;
+        found = cursor.next().unwrap();
+    }
+    count
 }
 
 /// Lets time pass for the stamps of an engine that takes them from an oracle.

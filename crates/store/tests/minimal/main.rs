@@ -32,8 +32,6 @@ mod random;
 mod rename;
 #[path = "../it/rising.rs"]
 mod rising;
-mod several;
-mod shared;
 #[path = "../it/support.rs"]
 mod support;
 #[path = "../it/threads.rs"]
@@ -46,4 +44,9 @@ mod transactions;
 /// The engine of the tests that are those of `tests/it`.
 fn engine() -> std::sync::Arc<dyn nagi_kv::Engine> {
     std::sync::Arc::new(nagi_kv::Minimal::new())
+}
+
+/// The options of most tests. `tests/members` has others.
+fn options() -> nagi_store::StoreOptions {
+    nagi_store::StoreOptions::default()
 }

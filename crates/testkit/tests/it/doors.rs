@@ -33,7 +33,7 @@ const DOORS: &[Door] = &[
             "catalog/persist.rs",
             "store/reclaim.rs",
             "repair/salvage/mod.rs",
-            "node/lease.rs",
+            "node/enter.rs",
         ],
         instead: "Store::write or Ddl::begin",
     },

@@ -231,7 +231,10 @@ impl Store {
 
     /// Reloads a collection's counters from the engine, after a commit whose outcome is unknown.
     pub(crate) fn reload_counters(&self, collection: &Collection) {
-        if let Ok(stored) = catalog::load_counters(self.engine.latest(), collection.ident) {
+        if let Some(members) = &self.members {
+            // If it fails, so do other reads.
+            let _ = self.reread_counts(members, collection.ident);
+        } else if let Ok(stored) = catalog::load_counters(self.engine.latest(), collection.ident) {
             collection.state.set_counters(stored.0, stored.1);
         }
     }

@@ -28,7 +28,7 @@ impl Store {
         namespace: &Namespace,
         expected: Option<Uuid>,
     ) -> Result<Option<Arc<Collection>>> {
-        let (mut ddl, _frozen) = Ddl::alone(self, &|catalog| {
+        let mut ddl = Ddl::alone(self, &|catalog| {
             let collection = named(catalog, namespace);
             let other = collection.and_then(|found| time_series::other_half(catalog, found));
             collection.cloned().into_iter().chain(other).collect()
@@ -48,7 +48,7 @@ impl Store {
     /// Drops every collection of a database; returns false if there was none.
     pub fn drop_database(&self, database: &str) -> Result<bool> {
         let of = |catalog: &Catalog| catalog.database(database).cloned().collect::<Vec<_>>();
-        let (mut ddl, _frozen) = Ddl::alone(self, &of)?;
+        let mut ddl = Ddl::alone(self, &of)?;
         let all = of(&ddl.catalog);
         for collection in &all {
             ddl.remove(collection)?;
@@ -68,7 +68,9 @@ impl Store {
     /// Drops indexes and returns the previous number of indexes. The builds of unfinished indexes are aborted.
     /// Codes 20, 26, 27, 72, 166, 181; 12587 for a part of the indexes of one build.
     pub fn drop_indexes(&self, namespace: &Namespace, which: IndexSelector<'_>) -> Result<usize> {
-        let mut ddl = Ddl::begin(self)?;
+        let mut ddl = Ddl::changing(self, &|catalog| {
+            catalog.collection(namespace).cloned().into_iter().collect()
+        })?;
         let Some(collection) = ddl.collection(namespace) else {
             bail!(Code::NAMESPACE_NOT_FOUND, "ns not found {namespace}");
         };

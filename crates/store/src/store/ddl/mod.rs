@@ -16,10 +16,10 @@ mod drop;
 mod idents;
 mod shown_logs;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use nagi_error::Result;
-use nagi_kv::sync::{MutexGuard, point};
+use nagi_error::{Code, Error, Result};
+use nagi_kv::sync::{MutexGuard, atomic::Ordering::SeqCst, point};
 use nagi_kv::{Durability, Space, Txn, TxnOptions};
 
 use crate::{
@@ -34,6 +34,8 @@ use crate::{
             change::{Change, Logged, Replaced},
             client::CatalogChange,
         },
+        frozen::Frozen,
+        members::CatalogLock,
         reclaim::Job,
     },
 };
@@ -45,7 +47,13 @@ pub(crate) use idents::Idents;
 /// A DDL statement in progress: catalog keys are staged here, then committed and published.
 pub(crate) struct Ddl<'s> {
     pub(crate) store: &'s Store,
+    /// If several nodes share the data. Before `state`, because it is given back under that lock.
+    pub(in crate::store) lock: Option<CatalogLock<'s>>,
     state: MutexGuard<'s, Idents>,
+    /// The collections without writers. After `state`: its end is not waited for by other statements.
+    pub(in crate::store) frozen: Option<Frozen<'s>>,
+    /// Collections of which something was stored beside their entries.
+    beside: Vec<Ident>,
     txn: Box<dyn Txn>,
     pub(crate) catalog: Catalog,
     /// Old versions that are no longer current after publication.
@@ -61,14 +69,32 @@ pub(crate) struct Ddl<'s> {
 
 impl<'s> Ddl<'s> {
     pub(crate) fn begin(store: &'s Store) -> Result<Ddl<'s>> {
-        let state = store.ddl.lock();
+        let mut state = store.ddl.lock();
+        let lock = match &store.members {
+            Some(members) => Some(store.lock_catalog(members, &mut state)?),
+            None => None,
+        };
         let txn = store.engine.begin(TxnOptions::default()).map_err(engine)?;
         let catalog = Catalog::clone(&store.catalog.load());
         let (replaced, published) = (Vec::new(), Vec::new());
         let (dropped, builds) = (Vec::new(), Vec::new());
         let logged = Logged::default();
         let noted = store.client.notes_catalog_changes().then(Vec::new);
-        Ok(Ddl { store, state, txn, catalog, replaced, published, dropped, builds, logged, noted })
+        Ok(Ddl {
+            store,
+            lock,
+            state,
+            frozen: None,
+            beside: Vec::new(),
+            txn,
+            catalog,
+            replaced,
+            published,
+            dropped,
+            builds,
+            logged,
+            noted,
+        })
     }
 
     pub(crate) fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
@@ -178,6 +204,9 @@ impl<'s> Ddl<'s> {
             self.drop_range(Space::Index, bulk.side)?;
             self.builds.push(Arc::clone(bulk));
         }
+        if let Some(doubts) = index.doubts {
+            self.drop_range(Space::Index, doubts)?;
+        }
         self.drop_range(Space::Index, index.ident)
     }
 
@@ -185,6 +214,13 @@ impl<'s> Ddl<'s> {
         let key = ident.catalog_key(CatalogKey::Dropped);
         self.txn.put(Space::Catalog, &key, &[space as u8]).map_err(engine)?;
         self.dropped.push((space, ident));
+        Ok(())
+    }
+
+    /// Stores a value that belongs to a collection, beside its entry. The other nodes read it with the entry.
+    pub(crate) fn put_beside(&mut self, of: Ident, key: &[u8], value: &[u8]) -> Result<()> {
+        self.txn.put(Space::Catalog, key, value).map_err(engine)?;
+        self.beside.push(of);
         Ok(())
     }
 
@@ -203,21 +239,22 @@ impl<'s> Ddl<'s> {
     /// dropped objects are removed.
     pub(crate) fn finish_with(mut self, durability: Durability) -> Result<()> {
         self.store.count_logged(&mut *self.txn, &self.logged)?;
+        let version = self.stage_version()?;
         let publishing = self.store.stamps.publish();
-        let stamp = self.store.commit(self.txn, Durability::Buffered)?;
-        for old in &self.replaced {
-            // A single store per collection, so that a collection that only changes never appears to be missing.
-            point();
-            let newest = self.published.iter().rev().find(|new| new.ident == old.ident);
-            old.state.set_current(newest.cloned());
-        }
-        for new in &self.published {
-            if new.state.is_dropped() {
-                new.state.set_current(Some(Arc::clone(new)));
+        let stamp = match self.store.commit(self.txn, Durability::Buffered) {
+            Ok(stamp) => stamp,
+            Err(error) => {
+                drop(publishing);
+                self.store.doubt(&error, &mut self.state, self.frozen.as_mut());
+                return Err(error);
             }
-        }
+        };
+        self.store.put_current(&self.replaced, &self.published);
         point();
         self.store.catalog.store(Arc::new(self.catalog));
+        if let (Some(lock), Some(version)) = (self.lock.take(), version) {
+            lock.committed_last(version);
+        }
         if let Some(shown) = self.published.iter().find(|new| new.layout == Layout::Stamps) {
             self.store.log_shown.store(Some(Arc::clone(shown)));
         }
@@ -233,6 +270,8 @@ impl<'s> Ddl<'s> {
         let changed = self.replaced.iter().chain(&self.published);
         self.store.logged(&self.logged, changed.map(|collection| &collection.namespace));
         drop(self.state);
+        // Writers may go on, in other nodes as soon as they have followed.
+        drop(self.frozen);
         // The sync runs without the publication lock: readers wait for that lock, and a sync may take long.
         let synced = match durability {
             Durability::Synced => self.store.sync_to(stamp),
@@ -240,6 +279,9 @@ impl<'s> Ddl<'s> {
         };
         // A client that holds a transaction open is not waited for; its transaction is aborted.
         self.store.open.end_users_of(&self.replaced);
+        if let (Some(members), Some(version)) = (&self.store.members, version) {
+            members.wait_for_version(version)?;
+        }
         if self.dropped.is_empty() {
             self.replaced.iter().for_each(|old| old.state.wait_for_earlier());
         } else if synced.is_ok() {
@@ -250,5 +292,46 @@ impl<'s> Ddl<'s> {
             });
         }
         synced
+    }
+
+    /// Over several nodes: stages the next version of the catalog.
+    fn stage_version(&mut self) -> Result<Option<u64>> {
+        let Some(lock) = &self.lock else { return Ok(None) };
+        self.check_frozen(&self.replaced)?;
+        let changed = self.replaced.iter().chain(&self.published).map(|one| one.ident);
+        let changed: BTreeSet<_> = changed.chain(self.beside.iter().copied()).collect();
+        lock.stage_last(&mut *self.txn, changed).map(Some)
+    }
+}
+
+impl Store {
+    /// Over several nodes: the commit of a change has failed, but perhaps it has taken effect, or will. Nothing is
+    /// written before that is known.
+    fn doubt(&self, error: &Error, alone: &mut Idents, frozen: Option<&mut Frozen<'_>>) {
+        let Some(members) = &self.members else { return };
+        if error.code() == Code::WRITE_CONFLICT {
+            return;
+        }
+        members.is_behind.store(true, SeqCst);
+        if self.catch_up(members, alone).is_err()
+            && let Some(frozen) = frozen
+        {
+            frozen.leave_closed();
+        }
+    }
+
+    /// Lets the collections refer to their new versions. A single store per collection, so that a collection that only
+    /// changes never appears to be missing.
+    pub(super) fn put_current(&self, replaced: &[Arc<Collection>], published: &[Arc<Collection>]) {
+        for old in replaced {
+            point();
+            let newest = published.iter().rev().find(|new| new.ident == old.ident);
+            old.state.set_current(newest.cloned());
+        }
+        for new in published {
+            if new.state.is_dropped() {
+                new.state.set_current(Some(Arc::clone(new)));
+            }
+        }
     }
 }

@@ -19,6 +19,9 @@ impl WriteTxn<'_> {
         if collection.note_bucket(doc, &stored)?.is_none() {
             return Ok(());
         }
+        if let Some(of) = self.shared_collection(&|of| of.ident == collection.ident) {
+            return self.store.publish_facts(of, collection.bucket_bits());
+        }
         // Locked before the bits are read, so that newer bits are not overwritten.
         self.lock_key(Space::Catalog, &key)?;
         self.txn().put(Space::Catalog, &key, &[collection.bucket_bits()]).map_err(engine)

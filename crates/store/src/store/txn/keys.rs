@@ -169,6 +169,11 @@ impl WriteTxn<'_> {
         if multikey.durable.iter().zip(bits).all(known) {
             return Ok(());
         }
+        if let Some(of) =
+            self.shared_collection(&|of| of.indexes.iter().any(|i| i.ident == index.ident))
+        {
+            return self.store.publish_arrays(of, index, bits);
+        }
         multikey.see(bits);
         let key = index.ident.catalog_key(CatalogKey::Multikey);
         // Locked before the bits are read, so that newer bits are not overwritten.
@@ -272,10 +277,16 @@ impl WriteTxn<'_> {
                 deferred.add_any(&full[4..]);
                 true
             }
+            // The node that builds the index has to find it.
+            _ if index.doubts.is_some() => true,
             _ => deferred.add(&full[4..]),
         };
         let done = match taken {
             true if deferred.is_some_and(is_deferred) => {
+                if let Some(doubts) = index.doubts.filter(|_| by == PutBy::Writer) {
+                    let doubt = [&doubts.bytes(), &full[4..]].concat();
+                    self.txn().put(Space::Index, &doubt, &[]).map_err(engine)?;
+                }
                 let quarantined = quarantine_key(full, id);
                 self.txn().put(Space::Index, &quarantined, bits).map_err(engine)
             }

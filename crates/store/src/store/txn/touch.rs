@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering::SeqCst};
 use nagi_error::{Code, Result, bail};
 
 use super::WriteTxn;
-use crate::{Collection, RecordKey, catalog::Pass, engine_error::engine};
+use crate::{Collection, RecordKey, catalog::Pass, engine_error::engine, ident::Ident};
 
 /// A collection written by this transaction.
 pub(crate) struct Touched {
@@ -56,7 +56,8 @@ impl WriteTxn<'_> {
         let pass = Entered { collection, pass: Some(collection.state.enter()) };
         // The check follows the entry into the gate: the freezer waits for the writers that are inside already. It
         // precedes the read of the newest version: the names change before the collection is unfrozen.
-        if collection.state.frozen.load(SeqCst) > 0 {
+        let is_behind = self.store.members.as_ref().is_some_and(|m| m.is_behind.load(SeqCst));
+        if is_behind || collection.state.frozen.load(SeqCst) > 0 {
             return Err(engine(nagi_kv::Error::Conflict));
         }
         let current = collection.state.current();
@@ -101,6 +102,15 @@ impl WriteTxn<'_> {
             pass: pass.stay(),
         });
         Ok(self.touched.len() - 1)
+    }
+
+    /// The collection that this transaction writes and for which `is_it` holds, if other nodes know it, too.
+    pub(super) fn shared_collection(&self, is_it: &dyn Fn(&Collection) -> bool) -> Option<Ident> {
+        self.store.members.as_ref()?;
+        let found = self.touched.iter().find(|touched| is_it(&touched.collection))?;
+        let ident = found.collection.ident;
+        // Otherwise it is one that this transaction creates.
+        self.store.shared.catalog.load().names.by_ident(ident).map(|_| ident)
     }
 
     /// Enters the collection before anything of it is written.

@@ -14,10 +14,14 @@ use nagi_store::{
     WriteOptions, WriteTxn,
 };
 
-use crate::{
-    shared::open,
-    support::{error, parse, pass},
-};
+use crate::support::{error, parse, pass};
+
+/// Opens the data as one more node.
+pub(crate) fn open(on: &Arc<Minimal>, number: u8) -> Arc<Store> {
+    let mut options = crate::options();
+    options.node.name = format!("node {number}");
+    Store::open(Arc::clone(on) as Arc<dyn Engine>, options).unwrap()
+}
 
 fn name(text: &str) -> Namespace {
     Namespace::parse(text).unwrap()
