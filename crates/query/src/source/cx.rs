@@ -29,7 +29,7 @@ const ARENA_BYTES_KEPT: usize = 256 << 10;
 const LARGE_BYTES: usize = 256 << 10;
 const LARGE_COPIES: usize = 2;
 /// Copies of a document that is being changed, including those of the engine.
-pub const CHANGE_COPIES: usize = 7;
+pub const CHANGE_COPIES: usize = 5;
 
 /// The connection to the running operation: killed, deadline, shutdown; also its observers and helpers.
 pub trait Interrupt: Sync {
