@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{
     Charge, Gauges, Pool,
-    line::{Holders, Line, Patience},
+    line::{Holders, Line, Need, Patience},
     meter::REQUEST_POOLS,
 };
 
@@ -311,11 +311,11 @@ impl Budget {
         self.state(pool).refused.fetch_add(1, SeqCst);
     }
 
-    /// Returns true if a request that has `own` bytes of a pool could get `bytes` more.
-    pub(crate) fn would_take(&self, pool: Pool, bytes: u64, own: u64) -> bool {
-        let (used, demand) = (self.pool(pool).used, self.demand());
-        let in_pool = used.saturating_add(bytes) <= self.limit(pool) || used <= own;
-        in_pool && demand.saturating_add(bytes) <= self.demand_max_for(bytes)
+    /// Returns true if a request could get what it waits for.
+    pub(crate) fn would_take(&self, need: Need) -> bool {
+        let (used, demand) = (self.pool(need.pool).used, self.demand());
+        let in_pool = used.saturating_add(need.bytes) <= self.limit(need.pool) || used <= need.own;
+        in_pool && demand.saturating_add(need.bytes) <= self.demand_max_for(need.bytes)
     }
 
     /// Charges `bytes` to a pool. Returns false if the pool or the budget lacks the capacity. `own`: what the

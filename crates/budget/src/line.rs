@@ -70,11 +70,11 @@ struct Place {
 
 /// What a request that holds memory waits for.
 #[derive(Clone, Copy, Debug)]
-struct Need {
-    pool: Pool,
-    bytes: u64,
+pub(crate) struct Need {
+    pub(crate) pool: Pool,
+    pub(crate) bytes: u64,
     /// What it has of the pool.
-    own: u64,
+    pub(crate) own: u64,
 }
 
 impl Place {
@@ -229,16 +229,24 @@ impl Budget {
         let until = Instant::now() + if who.go_on.is_some() { WAIT_MAX } else { STALL_MAX };
         let (mut moved, mut freed) = (Instant::now(), self.freed_count());
         let served = loop {
-            if (line.is_first(number) || line.lets_pass(who.bytes)) && ask() {
+            let all_wait = who.held_since.filter(|_| self.all_wait(&line));
+            // None before it can go on.
+            let is_next = all_wait.is_some_and(|since| {
+                line.holders().all(|(other, need)| other >= since || !self.would_take(need))
+            });
+            if (is_next || line.is_first(number) || line.lets_pass(who.bytes)) && ask() {
                 break true;
             }
             let now = Instant::now();
             if freed != self.freed_count() {
                 (moved, freed) = (now, self.freed_count());
             }
-            let stuck = who.held_since.is_some_and(|since| self.is_stuck(&line, since));
+            // Nor any other, and it has held its memory for the shortest time.
+            let ends = all_wait.is_some_and(|since| {
+                line.holders().all(|(other, need)| other <= since && !self.would_take(need))
+            });
             let told = who.go_on.as_mut().is_some_and(|go_on| !go_on());
-            if stuck || told || now >= until || now - moved >= STALL_MAX {
+            if ends || told || now >= until || now - moved >= STALL_MAX {
                 break false;
             }
             self.freed.wait_for(&mut line, LOOK_AROUND);
@@ -253,13 +261,9 @@ impl Budget {
         served
     }
 
-    /// Returns true if all that hold memory wait, none of them can have what it waits for, and this one has held its
-    /// memory for the shortest time.
-    fn is_stuck(&self, line: &Line, held_since: u64) -> bool {
-        let fits = |need: Need| self.would_take(need.pool, need.bytes, need.own);
-        line.holders().all(|(since, need)| since <= held_since && !fits(need))
-            && REQUEST_POOLS.iter().map(|pool| self.pool(*pool).used).sum::<u64>()
-                <= line.own_bytes()
+    /// Returns true if all that hold memory wait: nothing that does not wait can release any.
+    fn all_wait(&self, line: &Line) -> bool {
+        REQUEST_POOLS.iter().map(|pool| self.pool(*pool).used).sum::<u64>() <= line.own_bytes()
             && self.pool(Pool::Compactions).used == 0
     }
 
@@ -435,6 +439,21 @@ mod tests {
         assert_eq!(middle.join().unwrap(), [true]);
         assert!(begun.elapsed() < STALL_MAX / 2, "it is seen at once");
         assert_eq!((budget.demand(), waiting(&budget)), (0, 0));
+    }
+
+    #[test]
+    fn when_all_wait_one_that_fits_goes_on_and_the_others_wait_for_it() {
+        let budget = Budget::new(100 * MIB);
+        let (first, elder) = holder(&budget, 15 * MIB);
+        let (second, younger) = holder(&budget, 10 * MIB);
+        let begun = Instant::now();
+        first.send(20 * MIB).unwrap();
+        until(|| waiting(&budget) == 1);
+        second.send(4 * MIB).unwrap();
+        drop((first, second));
+        assert_eq!(younger.join().unwrap(), [true]);
+        assert_eq!(elder.join().unwrap(), [true]);
+        assert!(begun.elapsed() < STALL_MAX / 2);
     }
 
     #[test]

@@ -46,6 +46,9 @@ struct Count {
     waiting: i64,
 }
 
+/// The interrupt check of a wait.
+type Check<'c> = &'c mut dyn FnMut() -> Result<()>;
+
 /// What begins to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writer {
@@ -157,7 +160,7 @@ impl FsyncLock {
     pub(crate) fn settle_files(
         &self,
         check: &mut dyn FnMut() -> Result<()>,
-        change: &mut dyn FnMut(bool, &mut dyn FnMut() -> Result<()>) -> Result<()>,
+        change: &mut dyn FnMut(bool, Check<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut held = loop {
             if let Some(held) = self.files.try_lock_for(LOOK) {
@@ -252,7 +255,7 @@ mod tests {
         });
         let mut calls = Vec::new();
         let mut settle = || {
-            let mut change = |held, _: &mut dyn FnMut() -> Result<()>| {
+            let mut change = |held, _: Check<'_>| {
                 calls.push(held);
                 Ok(())
             };

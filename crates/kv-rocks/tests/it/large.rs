@@ -1,12 +1,10 @@
 //! Large values are read from disk only by those who want them.
 
-use std::{
-    cell::Cell,
-    sync::{Arc, Mutex},
-};
+use std::{cell::Cell, sync::Arc};
 
 use nagi_kv::{Read, Space};
 use nagi_kv_rocks::{Earlier, Gate, Options, WorkCharge, WorkMemory, attach_large_reads, open};
+use parking_lot::Mutex;
 
 use crate::{
     Scratch, open_at,
@@ -111,11 +109,11 @@ impl WorkMemory for Account {
 
 impl WorkCharge for Account {
     fn cover(&mut self, bytes: u64, _waits: bool) {
-        self.0.lock().unwrap().push(bytes >> 20);
+        self.0.lock().push(bytes >> 20);
     }
 
     fn step(&mut self) {
-        self.0.lock().unwrap().push(0);
+        self.0.lock().push(0);
     }
 }
 
@@ -139,14 +137,14 @@ fn a_compaction_reads_a_large_value_when_it_comes_to_it() {
             drop(engine);
         }
         let engine = open();
-        account.0.lock().unwrap().clear();
+        account.0.lock().clear();
         engine.compact(Space::Records, &[], &[]).expect("compacts");
-        let charged = std::mem::take(&mut *account.0.lock().unwrap());
+        let charged = std::mem::take(&mut *account.0.lock());
         let writes = charged.iter().filter(|bytes| **bytes == 0).count();
         assert_eq!(writes, FILES.into(), "{charged:?}");
         // The largest one is in the last file. It is read when the others have been written.
         let largest = charged.iter().max();
-        let read = charged.iter().position(|bytes| Some(bytes) == largest).unwrap();
+        let read = charged.iter().position(|bytes| Some(bytes) == largest).expect("is there");
         let before = charged[..read].iter().filter(|bytes| **bytes == 0).count();
         assert!(before + 1 >= FILES.into(), "{charged:?}");
         for file in 1..=FILES {
