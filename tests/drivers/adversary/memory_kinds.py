@@ -97,13 +97,6 @@ def large_bulk(db):
     db.large.bulk_write([InsertOne({"b": large_value()}), ReplaceOne({"_id": key}, {"b": large_value()}), UpdateOne({"_id": key}, {"$inc": {"n": 1}})])
 
 
-def large_out(db):
-    """Drops what it has made, so that the ranges of dropped documents are searched, too."""
-    target = "out%d" % random.getrandbits(40)
-    db.large.aggregate([{"$limit": 3}, {"$out": target}], maxTimeMS=2 * TIME)
-    db.drop_collection(target)
-
-
 def large_packed(db):
     host, port = db.client.address
     with MongoClient(host, port, compressors="zlib", directConnection=True, socketTimeoutMS=180_000) as client:
@@ -131,7 +124,6 @@ LARGE_WRITES = [
     ("large: update", large_update),
     ("large: replacement", large_replace),
     ("large: bulkWrite", large_bulk),
-    ("large: out", large_out),
 ]
 
 
