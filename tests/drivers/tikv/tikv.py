@@ -1,4 +1,4 @@
-"""The server over TiKV: tikv.py NAGI FOLDER PORT. Prints each failure and a count.
+"""The server over TiKV: tikv.py NAGI FOLDER. Prints each failure and a count.
 
 A placement driver and a store (tests/tikv), and one or two servers over them. Tested: what a driver sees of a server
 that is a router, transactions and retryable writes, the suites of pymongo that need no restart, options, refused starts,
@@ -7,8 +7,10 @@ driver are killed. FULL=1 in the environment adds what waits for time-outs of 20
 """
 import json
 import os
+import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -28,7 +30,20 @@ from checks import Running, check, equal, fails, finish, section, wait_until  # 
 from cluster import Cluster  # noqa: E402
 from pki import Authority  # noqa: E402
 
-NAGI, FOLDER, PORT = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+def quiet_ports(count):
+    """The first of so many free ports, and of those of their consoles. Servers are started on them again and again, so
+    they are not of the range that the system takes for connections."""
+    def is_free(port):
+        with socket.socket() as free:
+            return free.connect_ex(("127.0.0.1", port)) != 0
+    while True:
+        first = random.randrange(20_000, 31_000)
+        if all(is_free(port + more) for port in range(first, first + count) for more in (0, 1000)):
+            return first
+
+
+NAGI, FOLDER, PORT = sys.argv[1], sys.argv[2], quiet_ports(10)
 CLUSTER = 5  # the exit status for a cluster that does not answer, or that belongs to another node
 FULL = os.environ.get("FULL") == "1"
 # Of kills of the placement driver and the store.
