@@ -95,25 +95,32 @@ fn a_cursor_that_moves_backward_tells_that_it_keeps_a_value_of_each_file() {
     assert!(EARLIER.take().iter().all(|earlier| *earlier == Earlier::Gone));
 }
 
-/// Notes what compactions charge, and zero for each large value that they have written.
+/// Notes what each job charges, and zero for each large value that it has written.
 #[derive(Clone, Debug, Default)]
-struct Account(Arc<Mutex<Vec<u64>>>);
+struct Account(Arc<Mutex<Vec<Vec<u64>>>>);
+
+struct Job {
+    all: Account,
+    place: usize,
+}
 
 impl WorkMemory for Account {
     fn begin(&self) -> Box<dyn WorkCharge> {
-        Box::new(self.clone())
+        let mut jobs = self.0.lock();
+        jobs.push(Vec::new());
+        Box::new(Job { all: self.clone(), place: jobs.len() - 1 })
     }
 
     fn stop(&self) {}
 }
 
-impl WorkCharge for Account {
+impl WorkCharge for Job {
     fn cover(&mut self, bytes: u64, _waits: bool) {
-        self.0.lock().push(bytes >> 20);
+        self.all.0.lock()[self.place].push(bytes >> 20);
     }
 
     fn step(&mut self) {
-        self.0.lock().push(0);
+        self.all.0.lock()[self.place].push(0);
     }
 }
 
@@ -137,16 +144,16 @@ fn a_compaction_reads_a_large_value_when_it_comes_to_it() {
             drop(engine);
         }
         let engine = open();
-        account.0.lock().clear();
         engine.compact(Space::Records, &[], &[]).expect("compacts");
-        let charged = std::mem::take(&mut *account.0.lock());
-        let writes = charged.iter().filter(|bytes| **bytes == 0).count();
-        assert_eq!(writes, FILES.into(), "{charged:?}");
-        // The largest one is in the last file. It is read when the others have been written.
-        let largest = charged.iter().max();
-        let read = charged.iter().position(|bytes| Some(bytes) == largest).expect("is there");
-        let before = charged[..read].iter().filter(|bytes| **bytes == 0).count();
-        assert!(before + 1 >= FILES.into(), "{charged:?}");
+        let jobs = account.0.lock().clone();
+        let writes = |job: &[u64]| job.iter().filter(|bytes| **bytes == 0).count();
+        // Compactions that RocksDB has begun by itself may have merged some of the files.
+        assert!(jobs.iter().any(|job| writes(job) >= 3), "{jobs:?}");
+        // The largest one of a job is in its last file. It is read when the others have been written.
+        for job in jobs {
+            let read = job.iter().position(|bytes| Some(bytes) == job.iter().max()).unwrap_or(0);
+            assert!(writes(&job[..read]) + 1 >= writes(&job), "{job:?}");
+        }
         for file in 1..=FILES {
             assert!(get(&engine, Space::Records, &[file]) == Some(value(file, round)));
             assert_eq!(get(&engine, Space::Records, &[file, 1]), Some(vec![file]));
