@@ -2,9 +2,9 @@
 //!
 //! A request that holds no memory yet joins the queue, and only the first of the queue may allocate: so a large
 //! request is not overtaken forever by many small ones. Small requests may overtake it for [`PASS_TIME`]. Requests
-//! that hold memory already wait at the front of the queue, the oldest holder first. When all memory is held by
-//! requests that wait, the youngest of these holders fails, and the others continue with what it releases. So the
-//! oldest one makes progress.
+//! that hold memory already wait at the front of the queue, the oldest holder first. When all of them wait, they wait
+//! for each other: then the first that fits goes on, and if none does, the youngest fails, and the others continue with
+//! what it releases.
 //!
 //! Two others use the queue. A message that is still to be read ([`Budget::wait_for_turn`]) holds nothing and has no
 //! deadline of its request yet. Messages are served in the order of arrival in their pool; small ones pass. One that
