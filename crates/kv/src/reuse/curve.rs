@@ -40,8 +40,9 @@ impl Weights {
     /// frequent entries, because all others are sampled in proportion; so they belong to the smallest caches.
     pub(super) fn curve(&self, missing: f64) -> Curve {
         let counted = self.by_size.iter().sum::<f64>() + self.cold;
-        // Otherwise the sample says nothing.
-        let missing = if counted + missing > counted / 4.0 { missing } else { 0.0 };
+        // An entry that every read needs, like the top of an index, stands for many times all reads if it is in the sample:
+        // what is left without it may be a small part of what was counted. Without anything left the sample says nothing.
+        let missing = if counted + missing > 0.0 { missing } else { 0.0 };
         let mut sum = missing;
         let mut up_to_now = 0.0_f64;
         let shares = self.by_size.iter().map(|weight| {
@@ -103,7 +104,7 @@ mod tests {
         weights.add(1_000_000.0, 2.0);
         let with = |missing| weights.curve(missing).hit_rate(10_000);
         assert_eq!((with(0.0), with(8.0), with(-4.0)), (0.75, 0.875, 0.5));
-        // More than the sample can bear.
-        assert_eq!(with(-7.0), 0.75);
+        // More than the entries of small caches, and more than all.
+        assert_eq!((with(-7.0), with(-8.0)), (0.0, 0.75));
     }
 }

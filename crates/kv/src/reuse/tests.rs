@@ -123,6 +123,36 @@ fn skewed_reads() {
     }
 }
 
+/// The top of an index and a filter, which every read passes: whether or not the sample has one of them or both.
+#[test]
+fn entries_that_every_read_needs() {
+    for shift in [4, 6] {
+        let (mut none, mut one, mut both) = (0, 0, 0);
+        for seed in 0..400_u64 {
+            let hot = [1 << 40 | seed, 1 << 41 | seed];
+            let reuse = Reuse::new(shift, CAPACITY);
+            let found = match hot.map(|key| reuse.samples(hash(key))) {
+                [true, true] => &mut both,
+                [false, false] => &mut none,
+                _ => &mut one,
+            };
+            if *found >= 1 {
+                continue;
+            }
+            *found += 1;
+            let (zipf, mut random, mut step) = (Zipf::new(50_000), Random(4), 0);
+            let trace = || {
+                step += 1;
+                let key = if step % 3 < 2 { hot[step % 3] } else { zipf.draw(&mut random) };
+                (key, SIZE)
+            };
+            let error = error_of(shift, trace, 100_000);
+            assert!(error < 0.06, "rate 1/{}, {hot:?}: {error}", 1_u64 << shift);
+        }
+        assert!(none == 1 && one == 1, "{none}, {one}, {both}");
+    }
+}
+
 #[test]
 fn entries_of_all_sizes() {
     let (zipf, mut random) = (Zipf::new(50_000), Random(2));
