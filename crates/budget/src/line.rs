@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use crate::{
     Budget, Pool,
     budget::LOOK_AROUND,
-    meter::{REQUEST_POOLS, own_bytes},
+    meter::{self, REQUEST_POOLS, own_bytes},
 };
 
 /// Longest wait of a request that can be interrupted while it waits.
@@ -246,6 +246,7 @@ impl Budget {
                 line.holders().all(|(other, need)| other <= since && !self.would_take(need))
             });
             let told = who.go_on.as_mut().is_some_and(|go_on| !go_on());
+            meter::note_wait(ends && !told);
             if ends || told || now >= until || now - moved >= STALL_MAX {
                 break false;
             }

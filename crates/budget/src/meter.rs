@@ -43,6 +43,8 @@ thread_local! {
     static OWN: Cell<i64> = const { Cell::new(0) };
     static CHARGE: RefCell<Option<Charge>> = const { RefCell::new(None) };
     static REFUSAL: Cell<Refusal> = const { Cell::new(Refusal::None) };
+    /// The last wait for memory was ended in favour of others.
+    static GAVE_WAY: Cell<bool> = const { Cell::new(false) };
     static COPIES: Cell<usize> = const { Cell::new(OWN_COPIES) };
     static READ: Cell<Read> = const { Cell::new(Read { bytes: 0, last: 0, is_old: false }) };
 }
@@ -175,6 +177,13 @@ pub fn release_read() {
     }
 }
 
+/// Like [`release_read`], but the request keeps its charge for the copies that it is going to make.
+pub fn end_read() {
+    if READ.get().bytes != 0 {
+        forget_read();
+    }
+}
+
 fn forget_read() {
     let read = READ.take();
     note(-read.bytes);
@@ -253,6 +262,23 @@ pub fn check_refused() -> bool {
         REFUSAL.set(Refusal::Told);
     }
     refused
+}
+
+/// Notes how the wait of this thread in the queue ended: in favour of others that hold memory, or otherwise.
+pub(crate) fn note_wait(gave_way: bool) {
+    GAVE_WAY.set(gave_way);
+}
+
+/// Returns true if the last wait of this thread's request ended because all requests that hold memory were waiting, and
+/// this one had held it for the shortest time: it may succeed if it is repeated after it has released its memory.
+/// Releases the charge of what it has freed.
+pub fn take_gave_way() -> bool {
+    let gave_way = GAVE_WAY.replace(false);
+    if gave_way {
+        forget_read();
+        give_back();
+    }
+    gave_way
 }
 
 /// Returns true if the request was refused and [`check_refused`] has not been called since.
@@ -391,6 +417,7 @@ impl Drop for Metering {
         }
         LIMIT.set(i64::MAX);
         REFUSAL.set(Refusal::None);
+        GAVE_WAY.set(false);
         COPIES.set(OWN_COPIES);
         forget_read();
         with_charge(|charge| {
@@ -593,5 +620,30 @@ mod tests {
         });
         assert_eq!(later.join().unwrap(), (false, true));
         assert!(budget.pool(Pool::Evaluation).refused > 0);
+    }
+
+    #[test]
+    fn one_that_gave_its_memory_to_others_succeeds_later() {
+        let budget = Budget::new(100 * MIB as u64);
+        let _request = Metering::begin(&budget);
+        assert!(fits_in_time(15 * MIB, None));
+        let elder_held = vec![0_u8; 15 * MIB];
+        let (others, (holds, held)) = (Arc::clone(&budget), std::sync::mpsc::channel());
+        let younger = std::thread::spawn(move || {
+            let _request = Metering::begin(&others);
+            assert!(!take_gave_way());
+            let first = fits_in_time(14 * MIB, None).then(|| vec![0_u8; 14 * MIB]);
+            holds.send(()).unwrap();
+            let more = fits_in_time(14 * MIB, None);
+            drop(first);
+            let told = (more, take_gave_way(), take_gave_way());
+            (told, fits_in_time(25 * MIB, None), take_gave_way())
+        });
+        held.recv().unwrap();
+        // Both wait for each other until the younger one gives way.
+        assert!(fits_in_time(12 * MIB, None) && !take_gave_way());
+        drop(elder_held);
+        drop(_request);
+        assert_eq!(younger.join().unwrap(), ((false, true, false), true, false));
     }
 }

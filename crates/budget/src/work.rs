@@ -1,8 +1,9 @@
 //! The memory of the engine's background work: flushes and compactions that hold large values.
 //!
 //! Such work frees what requests wait for: memtables, and files that reads have to search. So it waits behind one
-//! request only, never for long, and never fails. While it holds memory, large requests wait for it; their limits of
-//! time count from its last step ([`Work::step`]).
+//! request and those that hold memory, never for long, and never fails. Requests that hold memory release it without
+//! the work, unless the engine has so many files that it is about to stop commits ([`WorkOrders::presses`]). While the
+//! work holds memory, large requests wait for it; their limits of time count from its last step ([`Work::step`]).
 
 use std::{
     sync::{
@@ -15,15 +16,18 @@ use std::{
 use crate::{Budget, Charge, Pool, budget::LOOK_AROUND};
 
 /// Longest wait. Files accumulate meanwhile.
-const WAIT_MAX: Duration = Duration::from_secs(10);
-/// Longest wait in which no request releases a large amount: those that hold memory may themselves be waiting for more.
-const STALL_MAX: Duration = Duration::from_secs(1);
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// For so long requests that hold no memory wait behind work that waits. What is held may be a message that a peer sends
+/// slowly.
+const FIRST_MAX: Duration = Duration::from_secs(2);
 
 /// What the engine tells its work.
 #[derive(Debug, Default)]
 pub struct WorkOrders {
     /// The engine is being closed, and the work ends by itself: it does not wait.
     pub stops: AtomicBool,
+    /// Commits will soon wait for the work, also those of requests that hold memory: it waits for other work only.
+    pub presses: AtomicBool,
 }
 
 /// The memory of one flush or compaction. When it is dropped, the allocator returns its free pages.
@@ -41,8 +45,8 @@ impl Work {
         Work { budget: Arc::clone(budget), charge, orders: Arc::clone(orders) }
     }
 
-    /// Charges up to `bytes` in total. If `waits`, waits for capacity first, as long as requests release memory, 10 s
-    /// at most; the memory is charged in any case. At most three quarters of what may be charged are: connections and
+    /// Charges up to `bytes` in total. If `waits`, waits for capacity first, 60 s at most, and as long as the orders
+    /// allow; the memory is charged in any case. At most three quarters of what may be charged are: connections and
     /// caches of plans never release theirs.
     pub fn cover(&mut self, bytes: u64, waits: bool) {
         let bytes = bytes.min(self.budget.demand_max() / 4 * 3);
@@ -69,19 +73,19 @@ impl Work {
         let number = line.join_work();
         budget.waiting.fetch_add(1, SeqCst);
         let begun = Instant::now();
-        let (mut moved, mut freed) = (begun, budget.freed_count());
         let granted = loop {
-            if line.is_first(number) && self.charge.try_grow_within_all(more) {
+            let waited = begun.elapsed();
+            if waited >= FIRST_MAX {
+                line.leave(number);
+            }
+            if (waited >= FIRST_MAX || line.is_first(number))
+                && self.charge.try_grow_within_all(more)
+            {
                 break true;
             }
-            let now = Instant::now();
-            // Other background work finishes by itself.
             let others = budget.pool(Pool::Compactions).used > self.charge.bytes();
-            if others || freed != budget.freed_count() {
-                (moved, freed) = (now, budget.freed_count());
-            }
-            let late = now - moved >= STALL_MAX || now - begun >= WAIT_MAX;
-            if late || self.orders.stops.load(SeqCst) {
+            let presses = self.orders.presses.load(SeqCst) && !others;
+            if presses || self.orders.stops.load(SeqCst) || waited >= WAIT_MAX {
                 break false;
             }
             budget.freed.wait_for(&mut line, LOOK_AROUND);
@@ -110,12 +114,10 @@ mod tests {
         Work::new(budget, &Arc::default())
     }
 
-    #[test]
-    fn it_does_not_wait_while_the_engine_is_closed() {
+    /// What work holds that is told an order while it waits for more than there is.
+    fn ordered(order: fn(&WorkOrders) -> &AtomicBool) -> (Arc<Budget>, u64) {
         let budget = Budget::new(256 * MIB);
         let _held = budget.try_charge(Pool::Evaluation, 70 * MIB).unwrap();
-        let mut other = new(&budget);
-        other.cover(60 * MIB, false);
         let orders = Arc::new(WorkOrders::default());
         let waits = std::thread::spawn({
             let (budget, orders) = (Arc::clone(&budget), Arc::clone(&orders));
@@ -128,13 +130,23 @@ mod tests {
         while !budget.has_waiting() {
             std::thread::yield_now();
         }
-        orders.stops.store(true, SeqCst);
         let begun = Instant::now();
-        assert_eq!(waits.join().unwrap(), 130 * MIB);
-        assert!(
-            begun.elapsed() < WAIT_MAX / 2,
-            "the other one holds memory, which counts as progress"
-        );
+        order(&orders).store(true, SeqCst);
+        let bytes = waits.join().unwrap();
+        assert!(begun.elapsed() < WAIT_MAX / 2);
+        (budget, bytes)
+    }
+
+    #[test]
+    fn it_does_not_wait_while_the_engine_is_closed() {
+        assert_eq!(ordered(|orders| &orders.stops).1, 130 * MIB);
+    }
+
+    #[test]
+    fn it_does_not_wait_when_requests_may_wait_for_it() {
+        let (budget, bytes) = ordered(|orders| &orders.presses);
+        assert_eq!(bytes, 130 * MIB);
+        assert!(!budget.has_waiting());
     }
 
     #[test]
@@ -166,16 +178,56 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_wait_for_a_request_that_may_wait_for_it() {
+    fn small_charges_do_not_wait_for_work_that_began_without_capacity() {
         let budget = Budget::new(256 * MIB);
         let _held = budget.try_charge(Pool::Requests, 70 * MIB).unwrap();
         let mut work = new(&budget);
-        work.cover(130 * MIB, true);
-        assert_eq!(budget.pool(Pool::Compactions).used, 130 * MIB);
-        assert!(!budget.has_waiting());
+        work.cover(130 * MIB, false);
         assert!(budget.demand() > budget.demand_max());
-        assert!(budget.try_charge(Pool::Connections, 48 << 10).is_some(), "small ones do not wait");
+        assert!(budget.try_charge(Pool::Connections, 48 << 10).is_some());
         assert!(budget.try_charge(Pool::Execution, 20 * MIB).is_none());
+    }
+
+    #[test]
+    fn requests_do_not_wait_behind_it_for_long() {
+        let budget = Budget::new(256 * MIB);
+        let held = budget.try_charge(Pool::Evaluation, 70 * MIB).unwrap();
+        let compaction = std::thread::spawn({
+            let budget = Arc::clone(&budget);
+            move || new(&budget).cover(130 * MIB, true)
+        });
+        while !budget.has_waiting() {
+            std::thread::yield_now();
+        }
+        let begun = Instant::now();
+        let mut later = Charge::empty(&budget, Pool::Requests);
+        assert!(later.grow_in_line(60 * MIB, None));
+        assert!(begun.elapsed() < 2 * FIRST_MAX, "{:?}", begun.elapsed());
+        drop((held, later));
+        compaction.join().unwrap();
+    }
+
+    #[test]
+    fn requests_that_hold_memory_go_on_before_work_that_waits() {
+        let budget = Budget::new(256 * MIB);
+        let mut held = Charge::empty(&budget, Pool::Evaluation);
+        assert!(held.try_grow_strictly(70 * MIB));
+        let compaction = std::thread::spawn({
+            let budget = Arc::clone(&budget);
+            move || {
+                let mut work = new(&budget);
+                work.cover(130 * MIB, true);
+                work
+            }
+        });
+        while !budget.has_waiting() {
+            std::thread::yield_now();
+        }
+        assert!(held.grow_in_line(60 * MIB, None), "the compaction waits for it");
+        assert_eq!(budget.pool(Pool::Compactions).used, 0);
+        drop(held);
+        drop(compaction.join().unwrap());
+        assert_eq!(budget.pool(Pool::Compactions).peak, 130 * MIB);
     }
 
     #[test]

@@ -25,6 +25,10 @@ impl WorkMemory for ChargedWork {
     fn stop(&self) {
         self.orders.stops.store(true, SeqCst);
     }
+
+    fn press(&self, presses: bool) {
+        self.orders.presses.store(presses, SeqCst);
+    }
 }
 
 struct Job(Work);

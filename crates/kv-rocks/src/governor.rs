@@ -56,6 +56,9 @@ const SPREAD_MAX: Duration = Duration::from_millis(8);
 /// Longest pause of a commit.
 const PAUSE_MAX_US: f64 = 2000.0;
 
+/// With more files at level 0, compactions do not wait for memory any more.
+const PRESSING_FILES: u64 = 24;
+
 /// The values at which debt begins and at which it reaches 100 %; RocksDB's own limits are beyond (`db/setup`).
 mod debt {
     /// Memtables of one space that wait to be flushed; RocksDB slows down at 7, stops at 8.
@@ -219,6 +222,9 @@ impl Governor {
             };
             counted = now;
             self.apply(&db, &load.decide(&look, memtables_max));
+            if let Some(memory) = &db.damaged().work_memory {
+                memory.press(look.level_0_files > PRESSING_FILES);
+            }
             if *stopped {
                 db.set_background_rate(UNLIMITED);
                 db.set_removal_rate(None);

@@ -36,6 +36,9 @@ pub trait WorkMemory: Send + Sync + fmt::Debug {
     /// The database is about to be closed: jobs that wait, and later ones, do not wait any more. RocksDB ends them at
     /// their next step.
     fn stop(&self);
+
+    /// Tells whether there are so many files that commits will soon wait for compactions. Jobs do not wait meanwhile.
+    fn press(&self, presses: bool);
 }
 
 /// The account of one job, which ends when it is dropped. It may be dropped late, when the thread's next job begins, if
@@ -134,6 +137,8 @@ mod tests {
         }
 
         fn stop(&self) {}
+
+        fn press(&self, _presses: bool) {}
     }
 
     impl WorkCharge for Noted {

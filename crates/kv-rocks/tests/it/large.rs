@@ -112,6 +112,8 @@ impl WorkMemory for Account {
     }
 
     fn stop(&self) {}
+
+    fn press(&self, _presses: bool) {}
 }
 
 impl WorkCharge for Job {

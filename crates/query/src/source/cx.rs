@@ -30,6 +30,8 @@ const LARGE_BYTES: usize = 256 << 10;
 const LARGE_COPIES: usize = 2;
 /// Copies of a document that is being changed, including those of the engine.
 pub const CHANGE_COPIES: usize = 5;
+/// Those of them that the store and the engine make: the record, what is staged, and the batch of the commit.
+const STORE_COPIES: usize = 3;
 
 /// The connection to the running operation: killed, deadline, shutdown; also its observers and helpers.
 pub trait Interrupt: Sync {
@@ -300,6 +302,14 @@ impl<'c> Env<'c> {
     pub(crate) fn changing(&self, len: usize) -> Result<()> {
         match len > LARGE_BYTES {
             true => self.check_memory(CHANGE_COPIES * len),
+            false => Ok(()),
+        }
+    }
+
+    /// Requests memory for the copies that are made when a document of this length is stored, which exists.
+    pub(crate) fn storing(&self, len: usize) -> Result<()> {
+        match len > LARGE_BYTES {
+            true => self.check_memory(STORE_COPIES * len),
             false => Ok(()),
         }
     }

@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use bumpalo::Bump;
 use nagi_bson::Doc;
+use nagi_budget::meter;
 use nagi_error::{Code, Error, Result, bail};
 use nagi_lang::{
     collation::{Asked, Collation},
@@ -191,7 +192,11 @@ impl Run<'_> {
         env.changing(source.doc().len())?;
         found.clear();
         serialize(&*source, found);
-        Ok(source.record_id().map(RecordKey::to_id))
+        let id = source.record_id().map(RecordKey::to_id);
+        // From here on there is the copy only.
+        drop(source);
+        meter::end_read();
+        Ok(id)
     }
 
     /// The ids of all records that match now.

@@ -218,7 +218,7 @@ pub(super) fn edit(
     }
     if modified {
         convert(encryption, run, txn, (doc, new))?;
-        run.env.changing(new.len())?;
+        run.env.storing(new.len())?;
         let new = Doc::trusted(new);
         let edit = match update {
             _ if update.is_replacement() => EditKind::Replacement,

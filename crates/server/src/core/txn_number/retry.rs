@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nagi_bson::{Doc, DocBuf, DocWriter, Value};
-use nagi_error::{Code, Result, bail};
+use nagi_budget::meter;
+use nagi_error::{Code, Error, Result, bail};
 use nagi_store::{SessionKey, Statement, Store, WriteOptions};
 
 use super::{Scope, count, head, record_key};
@@ -121,9 +122,37 @@ pub(crate) struct Codec<T> {
     pub(crate) read: fn(Doc<'_>) -> T,
 }
 
+/// How often a statement that gave its memory to others is repeated.
+const MEMORY_REPEATS: usize = 10;
+
 /// Runs one statement at most once. If an earlier attempt has left a record, the record is the answer. Otherwise `f`
 /// runs in a store transaction that also writes the record. For a command that is no retryable write it only calls `f`.
+///
+/// A statement that has changed nothing because other requests needed its memory to go on is repeated: it has released
+/// that, so it waits for them.
 pub(crate) fn once<T>(
+    cx: &mut Context<'_>,
+    statement: i32,
+    codec: &Codec<T>,
+    f: &mut dyn FnMut(&mut Context<'_>) -> Result<T>,
+) -> Result<T> {
+    let before = cx.connection.store.client().committed();
+    for _ in 0..MEMORY_REPEATS {
+        let done = once_now(cx, statement, codec, f);
+        let lacks_memory = |error: &Error| error.code() == Code::EXCEEDED_MEMORY_LIMIT;
+        let repeats = done.as_ref().err().is_some_and(lacks_memory)
+            && meter::take_gave_way()
+            && cx.bound.is_none()
+            && cx.connection.store.client().committed() == before;
+        if !repeats {
+            return done;
+        }
+        cx.check()?;
+    }
+    once_now(cx, statement, codec, f)
+}
+
+fn once_now<T>(
     cx: &mut Context<'_>,
     statement: i32,
     codec: &Codec<T>,
