@@ -26,6 +26,7 @@ use crate::op::Ops;
 use crate::parallel_workers::ParallelWorkers;
 use crate::profile::Profiles;
 use crate::random::random_bytes;
+use crate::rounds::Rounds;
 use crate::session::Sessions;
 use crate::settings::cluster_params::ClusterParams;
 use crate::settings::params::Parameters;
@@ -141,7 +142,11 @@ pub(crate) struct Upkeep {
     pub(crate) compactions: Compactions,
     pub(crate) backups: Backups,
     pub(crate) diagnostic_data: Recorder,
-    pub(crate) fsync: FsyncLock,
+    pub(crate) fsync: Arc<FsyncLock>,
+    /// Holding and releasing the files for the lock of `fsync`.
+    pub(crate) file_rounds: Arc<Rounds>,
+    /// Syncing the log for `fsync`.
+    pub(crate) sync_rounds: Arc<Rounds>,
     pub(crate) signal: Arc<Signal>,
     /// When the last TTL pass began.
     pub(crate) ttl_last_ms: AtomicI64,
@@ -161,7 +166,9 @@ impl Upkeep {
             compactions: Compactions::default(),
             backups: Backups::default(),
             diagnostic_data: Recorder::default(),
-            fsync: FsyncLock::default(),
+            fsync: Arc::default(),
+            file_rounds: Arc::default(),
+            sync_rounds: Arc::default(),
             signal: Arc::new(Signal::default()),
             ttl_last_ms: AtomicI64::new(clock::wall_ms()),
             records_swept_ms: AtomicI64::new(clock::wall_ms()),
