@@ -37,6 +37,7 @@ mod login;
 mod machine;
 mod open_metrics;
 mod patience;
+mod pauses;
 mod places;
 mod refusal;
 mod routes;
