@@ -40,6 +40,7 @@ pub struct Console {
     stop_sampler: mpsc::Sender<()>,
     pauses: (JoinHandle<()>, Arc<Pauses>),
     alerts: Option<Arc<alerts::Watch>>,
+    server: Arc<Server>,
 }
 
 impl Console {
@@ -57,7 +58,7 @@ impl Console {
             listener.set_nonblocking(true)?;
         }
         let alerts = alerts.map(|alerts| watch(&server, alerts)).transpose()?;
-        let state = State::new(server, port, about, names, allowed, alerts.clone());
+        let state = State::new(server.clone(), port, about, names, allowed, alerts.clone());
         let state = Arc::new(state);
         let (stop_sampler, stops) = mpsc::channel();
         let pauses = Arc::<Pauses>::default();
@@ -72,12 +73,12 @@ impl Console {
             true => None,
             false => Some(start_http(state, listeners)?),
         };
-        Ok(Console { http, sampler, stop_sampler, pauses: watches, alerts })
+        Ok(Console { http, sampler, stop_sampler, pauses: watches, alerts, server })
     }
 
     /// Stops it. The server is stopped before, so that no command runs any more.
     pub fn stop(self) {
-        let Console { http, sampler, stop_sampler, pauses, alerts } = self;
+        let Console { http, sampler, stop_sampler, pauses, alerts, server } = self;
         drop(stop_sampler);
         if let Some((thread, stop)) = http {
             let _ = stop.send(());
@@ -87,6 +88,9 @@ impl Console {
         pauses.1.stop();
         let _ = pauses.0.join();
         if let Some(alerts) = alerts {
+            // Those that a lock against writes has delayed: the server's stop has released it.
+            alerts
+                .keep_late_silences(Moment::now(), |silences| server.keep_alert_silences(silences));
             alerts.stop();
         }
     }
