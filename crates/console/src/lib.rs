@@ -47,6 +47,7 @@ mod sessions;
 mod stalls;
 mod state;
 mod stream;
+mod streams;
 mod visitors;
 mod watched;
 
