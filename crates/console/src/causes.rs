@@ -52,8 +52,8 @@ pub(crate) static CAUSES: &[Cause] = &[
         measure: Measure::Paused,
         from: PAUSE_MS as f64,
         per: 1.0,
-        text: "the process did not run for {} ms at least: it was stopped, the machine was suspended, or its processors \
-               were taken",
+        text: "the process did not run for {} ms at least: it was stopped, its machine was suspended, or its \
+               processors were taken",
         one: "",
     },
     Cause {

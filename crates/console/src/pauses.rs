@@ -1,5 +1,5 @@
-//! Times in which the process did not run: the machine was suspended, its processors were taken, or somebody stopped the
-//! process or its control group.
+//! Times in which the process did not run: the machine was suspended, its processors were taken, or the process or its
+//! control group was stopped.
 //!
 //! A thread wakes ten times a second. It wakes late for one of two reasons, and only one of them is a pause:
 //!
@@ -9,8 +9,8 @@
 //!                                  or threads of this process ran instead, and used processor time
 //! ```
 //!
-//! So what it waited for a processor, and what the process used, is no pause. Where Linux does not count the delay, only
-//! a lateness counts that a busy machine does not cause.
+//! So what it waited for a processor, and what the process used, is no pause. Where Linux does not count the delay,
+//! only a lateness counts that a busy machine does not cause.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -110,7 +110,7 @@ impl Pauses {
         let mut state = self.state.lock();
         while !state.ends {
             let due = Duration::from_millis(EVERY_MS as u64);
-            // The sampler's wait notifies nobody, so that only the end does.
+            // The sampler's wait does not notify, so that only the end does.
             self.changed.wait_while_for(&mut state, |state| !state.ends, due);
             let now = look();
             state.paused_ms += pause_ms(before, now, processors);

@@ -1,7 +1,7 @@
 //! The open streams, and which of them ends for a further one.
 //!
-//! A stream lasts as long as its page is open. One user has a part of the connections only: beyond it, a new stream ends
-//! the oldest of the same user, or of the same address where nobody logs in.
+//! A stream lasts as long as its page is open. One user has a part of the connections only: beyond it, a new stream
+//! ends the oldest of the same user, or of the same address where there are no logins.
 
 use std::sync::Arc;
 

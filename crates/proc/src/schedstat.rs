@@ -26,8 +26,8 @@ impl Schedstat {
     }
 }
 
-/// Nanoseconds on a processor, nanoseconds of waiting, and the number of times that it ran. A kernel that counts none of
-/// them has zeros.
+/// Nanoseconds on a processor, nanoseconds of waiting, and the number of times that it ran. A kernel that counts none
+/// of them has zeros.
 fn parse(text: &str) -> Option<Duration> {
     let mut fields = text.split_ascii_whitespace().map_while(|field| field.parse::<u64>().ok());
     let (_, waited, runs) = (fields.next()?, fields.next()?, fields.next()?);

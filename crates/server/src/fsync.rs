@@ -14,12 +14,15 @@
 //! run until the lock is `held`: they read that in place of `locked`, and the command looks for writes again after it
 //! has set it.
 
+mod rounds;
+
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use nagi_error::{Code, Error, Result, bail};
 use nagi_percore::PerCore;
 use parking_lot::{Condvar, Mutex};
+pub(crate) use rounds::Rounds;
 
 /// The number of locks, and the commands that are writing.
 #[derive(Default)]
@@ -156,8 +159,8 @@ impl FsyncLock {
     /// the last one. Called by one thread at a time.
     ///
     /// # Errors
-    /// Those of `change`, and of the interrupt check that it is called with: the last lock was released, or there is one
-    /// again. The files are then as they were.
+    /// Those of `change`, and of the interrupt check that it is called with: the last lock was released, or there is
+    /// one again. The files are then as they were.
     pub(crate) fn settle_files(
         &self,
         change: impl FnOnce(bool, Check<'_>) -> Result<()>,

@@ -49,7 +49,6 @@ mod query_stats;
 mod random;
 mod replica;
 mod request;
-mod rounds;
 mod router;
 mod session;
 mod settings;

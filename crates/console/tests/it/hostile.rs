@@ -173,7 +173,7 @@ fn streams_of_one_user_leave_those_of_others_alone() {
     assert_eq!(held.iter_mut().filter_map(|stream| (!has_ended(stream)).then_some(())).count(), 16);
 }
 
-/// Clients that read their replies slowly, and have not logged in, keep out nobody.
+/// Clients that read their replies slowly, and have not logged in, keep out no other.
 #[test]
 fn replies_to_unknown_clients_give_their_places() {
     let running = with_users();

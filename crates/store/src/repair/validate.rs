@@ -146,8 +146,8 @@ impl Store {
         self.validate_with(collection, false, &|_| Ok(()))
     }
 
-    /// Like [`Store::validate`]. `conformance`: also counts duplicate field names. `watch` is called regularly; an error
-    /// from it ends the validation.
+    /// Like [`Store::validate`]. `conformance`: also counts duplicate field names. `watch` is called regularly; an
+    /// error from it ends the validation.
     pub fn validate_with(
         &self,
         collection: &Collection,

@@ -123,7 +123,7 @@ fn settle_files(cx: &Context<'_>, check: &mut dyn FnMut() -> Result<()>) -> Resu
 
 /// Releases the files once the disk lets them, unless there is another lock by then.
 fn release_files_later(cx: &Context<'_>) {
-    let at_once = || bail!(Code::INTERRUPTED, "nobody waits for it");
+    let at_once = || bail!(Code::INTERRUPTED, "no command waits for it");
     // The caller's error is more informative than one of the release.
     let _ = settle_files(cx, &mut || at_once());
 }

@@ -6,8 +6,8 @@
 //!   thread       |------- round 1 --------||------ round 2 ------|
 //! ```
 //!
-//! One round runs at a time, and one waits at most: it is done for all that asked before it began. So a disk that stands
-//! still costs one thread, however many commands have come and were interrupted.
+//! One round runs at a time, and one waits at most: it is done for all that asked before it began. So a disk that
+//! stands still costs one thread, however many commands have come and were interrupted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl Rounds {
         }
     }
 
-    /// Runs rounds until nobody waits for one.
+    /// Runs rounds until none waits.
     fn serve(&self) {
         let mut state = self.state.lock();
         while let Some(work) = state.next.take() {
@@ -109,10 +109,10 @@ mod tests {
         let error = rounds.run(&mut interrupted, move || {
             let _ = goes.recv();
             let _ = first.send(1);
-            Err(Error::bug("nobody waits for this"))
+            Err(Error::bug("no caller waits for this"))
         });
         assert_eq!(error.unwrap_err().code(), Code::INTERRUPTED);
-        // Of these one is run, once the first has ended: also if nobody waits for it any more.
+        // Of these one is run, once the first has ended: also if no caller waits for it any more.
         for n in [2, 3] {
             let said = said.clone();
             let work = move || {
