@@ -61,7 +61,7 @@ export function logTable(label) {
   const node = el(
     'div',
     { class: 'scroll tall', tabindex: '0', role: 'group', 'aria-label': label },
-    el('table', { class: 'log' }, el('caption', { class: 'unseen' }, label), el('thead', {}, el('tr', {}, head)), body),
+    el('table', { class: 'log stacked' }, el('caption', { class: 'unseen' }, label), el('thead', {}, el('tr', {}, head)), body),
   );
   const say = (text) =>
     fill(body, el('tr', {}, el('td', { colspan: 6, class: 'hint' }, el('p', { class: 'said' }, text))));

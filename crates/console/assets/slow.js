@@ -5,7 +5,7 @@ import { table } from './table.js';
 import { clock, count, exact, micros, time } from './format.js';
 import { parse, soften, text } from './ejson.js';
 import { ADVISE, adviceFor, specifications } from './slow_advice.js';
-import { explainText, groups, pathOf, requestOf } from './slow_groups.js';
+import { explainText, groups, pathOf, requestOf, unexplained } from './slow_groups.js';
 import { showPlan } from './plan_tree.js';
 import { buildButton, trialButton } from './trial.js';
 
@@ -194,7 +194,7 @@ function slowestExample(request, command, isRedacted) {
     code(text(soften(command), 2), 'Command'),
     explain
       ? button('Explain', () => runExplain(request, explain, box, plan))
-      : el('p', { class: 'hint' }, 'This command cannot be explained: it is of another kind, or was cut.'),
+      : el('p', { class: 'hint' }, `This command cannot be explained: ${unexplained(request)}.`),
     box,
     plan,
   ];

@@ -89,9 +89,29 @@ function statementOf(name, fields) {
   return statement;
 }
 
-/** The text of an explain command for a request; null if it is of another kind, or was cut. */
+/** Other commands that `explain` takes, as they are. */
+const EXPLAINED = new Set([
+  'find',
+  'aggregate',
+  'count',
+  'distinct',
+  'findAndModify',
+  'findandmodify',
+  'mapReduce',
+  'mapreduce',
+]);
+
+/** Why there is no explain command for a request; null if there is one. */
+export function unexplained(request) {
+  if (!request) return 'it is on no collection';
+  if (dig(request.command, '$truncated') !== undefined) return 'it was cut, because it is longer than 8 KiB';
+  if (EXPLAINED.has(request.name) || statementOf(request.name, request.command)) return null;
+  return `explain does not take '${request.name}'`;
+}
+
+/** The text of an explain command for a request; null if there is none. */
 export function explainText(request) {
-  if (!request || dig(request.command, '$truncated') !== undefined) return null;
+  if (unexplained(request)) return null;
   let inner = new Map([...request.command].filter(([name]) => !SESSION.has(name)));
   const statement = statementOf(request.name, inner);
   if (statement) {
@@ -105,8 +125,6 @@ export function explainText(request) {
             ['update', request.collection],
             ['updates', [statement]],
           ]);
-  } else if (!['find', 'aggregate', 'count', 'distinct', 'findAndModify', 'findandmodify'].includes(request.name)) {
-    return null;
   }
   if (inner.has('aggregate') && !inner.has('cursor')) inner.set('cursor', new Map());
   return text(

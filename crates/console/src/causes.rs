@@ -3,17 +3,15 @@
 use nagi_server::Blocked;
 
 use crate::figures::position;
-use crate::sample::{EVERY_MS, Sample};
-
-/// A sampler that wakes this late was itself stopped, with the whole process.
-pub(crate) const LATE_MS: i64 = 600;
+use crate::pauses::PAUSE_MS;
+use crate::sample::Sample;
 
 /// What is measured in a second: the growth of a counter, or the value of a gauge.
 enum Measure {
     Growth(usize),
     Value(usize),
-    /// Milliseconds by which the sampler woke too late.
-    Late,
+    /// Milliseconds for which the process did not run.
+    Paused,
     /// Number of the engine's jobs of a kind: those that a gauge shows now, or those that have ended meanwhile. A job
     /// that is shorter than the time between samples is on no gauge.
     Jobs {
@@ -51,10 +49,11 @@ pub(crate) struct Cause {
 pub(crate) static CAUSES: &[Cause] = &[
     Cause {
         name: "pause",
-        measure: Measure::Late,
-        from: LATE_MS as f64,
+        measure: Measure::Paused,
+        from: PAUSE_MS as f64,
         per: 1.0,
-        text: "the process did not run for {} ms at least: the machine was suspended or its processors were taken",
+        text: "the process did not run for {} ms at least: it was stopped, its machine was suspended, or its \
+               processors were taken",
         one: "",
     },
     Cause {
@@ -210,7 +209,7 @@ impl Cause {
         match self.measure {
             Measure::Growth(at) => growth(at),
             Measure::Value(at) => now.values[at].max(before.values[at]),
-            Measure::Late => (now.steady_ms - before.steady_ms - EVERY_MS) as f64,
+            Measure::Paused => now.paused_ms as f64,
             Measure::Jobs { running, kind } => {
                 now.values[running].max(before.values[running]).max(ended(kind) as f64)
             }

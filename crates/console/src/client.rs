@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{Shutdown, shutdown};
 
 /// The client of one request.
 pub(crate) struct Client {
@@ -18,6 +19,14 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(socket: Option<Arc<OwnedFd>>) -> Client {
         Client { socket, left: AtomicBool::new(false) }
+    }
+
+    /// Ends its connection.
+    pub(crate) fn disconnect(&self) {
+        if let Some(socket) = &self.socket {
+            // It may have ended already. Whoever serves it reads the end of the stream.
+            let _ = shutdown(socket, Shutdown::Both);
+        }
     }
 
     /// Costs a system call.

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::alerts::Alerts;
 use crate::guard::Names;
+use crate::pauses::Pauses;
 use crate::sample::Moment;
 use crate::state::{About, PLACES_MAX, State};
 use crate::{alerts, http, sampler};
@@ -37,7 +38,9 @@ pub struct Console {
     http: Option<(JoinHandle<()>, oneshot::Sender<()>)>,
     sampler: JoinHandle<()>,
     stop_sampler: mpsc::Sender<()>,
+    pauses: (JoinHandle<()>, Arc<Pauses>),
     alerts: Option<Arc<alerts::Watch>>,
+    server: Arc<Server>,
 }
 
 impl Console {
@@ -55,32 +58,39 @@ impl Console {
             listener.set_nonblocking(true)?;
         }
         let alerts = alerts.map(|alerts| watch(&server, alerts)).transpose()?;
-        let state = State::new(server, port, about, names, allowed, alerts.clone());
+        let state = State::new(server.clone(), port, about, names, allowed, alerts.clone());
         let state = Arc::new(state);
         let (stop_sampler, stops) = mpsc::channel();
+        let pauses = Arc::<Pauses>::default();
+        let watches = (pauses.start()?, pauses.clone());
         let sampled = state.clone();
         let sampler = std::thread::Builder::new().name("consoleSampler".to_owned());
         let sampler = sampler.spawn(move || {
             nagi_server::set_log_context("consoleSampler");
-            sampler::run(&sampled, &stops);
+            sampler::run(&sampled, &pauses, &stops);
         })?;
         let http = match listeners.is_empty() {
             true => None,
             false => Some(start_http(state, listeners)?),
         };
-        Ok(Console { http, sampler, stop_sampler, alerts })
+        Ok(Console { http, sampler, stop_sampler, pauses: watches, alerts, server })
     }
 
     /// Stops it. The server is stopped before, so that no command runs any more.
     pub fn stop(self) {
-        let Console { http, sampler, stop_sampler, alerts } = self;
+        let Console { http, sampler, stop_sampler, pauses, alerts, server } = self;
         drop(stop_sampler);
         if let Some((thread, stop)) = http {
             let _ = stop.send(());
             let _ = thread.join();
         }
         let _ = sampler.join();
+        pauses.1.stop();
+        let _ = pauses.0.join();
         if let Some(alerts) = alerts {
+            // Those that a lock against writes has delayed: the server's stop has released it.
+            alerts
+                .keep_late_silences(Moment::now(), |silences| server.keep_alert_silences(silences));
             alerts.stop();
         }
     }

@@ -91,7 +91,13 @@ mod tests {
     use crate::latencies::Ended;
 
     fn sample(at_ms: i64) -> Arc<Sample> {
-        Arc::new(Sample { at_ms, steady_ms: at_ms, values: Box::new([]), ended: Ended::default() })
+        Arc::new(Sample {
+            at_ms,
+            steady_ms: at_ms,
+            values: Box::new([]),
+            paused_ms: 0,
+            ended: Ended::default(),
+        })
     }
 
     #[test]
@@ -109,6 +115,7 @@ mod tests {
             at_ms: 5,
             steady_ms,
             values: Box::new([]),
+            paused_ms: 0,
             ended: Ended::default(),
         };
         history.add(&Arc::new(back(30_010_000)));

@@ -160,8 +160,10 @@ async fn answer(
     let answered = match guard::check(request.method(), request.headers(), &state.names) {
         Ok(()) => match Asked::read(request, peer, local, client).await {
             Ok(asked) => {
-                let serving = visit.serve();
-                route(state, asked).await.map(|answer| answer::tied(answer, serving))
+                let serving = visit.serve(state.knows(&asked));
+                let answered = route(state, asked).await;
+                serving.sends();
+                answered.map(|answer| answer::tied(answer, serving))
             }
             Err(refusal) => Err(refusal),
         },

@@ -37,6 +37,7 @@ mod login;
 mod machine;
 mod open_metrics;
 mod patience;
+mod pauses;
 mod places;
 mod refusal;
 mod routes;
@@ -46,6 +47,7 @@ mod sessions;
 mod stalls;
 mod state;
 mod stream;
+mod streams;
 mod visitors;
 mod watched;
 

@@ -41,6 +41,8 @@ pub(crate) struct Sample {
     pub(crate) steady_ms: i64,
     /// In the order of [`crate::figures::FIGURES`].
     pub(crate) values: Box<[f64]>,
+    /// For how long the process did not run since the previous sample.
+    pub(crate) paused_ms: i64,
     /// Operations that ended since the previous sample.
     pub(crate) ended: Ended,
 }

@@ -12,12 +12,13 @@ use crate::figures;
 use crate::growth::COLLECTIONS_MAX;
 use crate::latencies::{self, Counts};
 use crate::machine::Reader;
+use crate::pauses::Pauses;
 use crate::sample::{EVERY_MS, Sample, steady_ms};
 use crate::stalls::{BLOCKED_US, News, Watch};
 use crate::state::State;
 
 /// Runs until `stop` is dropped.
-pub(crate) fn run(state: &State, stop: &Receiver<()>) {
+pub(crate) fn run(state: &State, pauses: &Pauses, stop: &Receiver<()>) {
     let every = Duration::from_millis(EVERY_MS as u64);
     let reader = Reader::new();
     let (mut last, mut totals): (Option<Arc<Sample>>, Option<[Counts; 3]>) = (None, None);
@@ -30,7 +31,8 @@ pub(crate) fn run(state: &State, stop: &Receiver<()>) {
         totals = Some(now_totals);
         let values = figures::read(status.as_doc(), &reader.read());
         let (at_ms, ended) = (wall_ms(), ended.unwrap_or_default());
-        let sample = Arc::new(Sample { at_ms, steady_ms: steady_ms(), values, ended });
+        let (steady_ms, paused_ms) = (steady_ms(), pauses.take());
+        let sample = Arc::new(Sample { at_ms, steady_ms, values, paused_ms, ended });
         let engine = state.server.engine_events_after(state.activity.newest());
         let long = state.server.long_operations_after(watch.newest());
         let blocked = state.server.blocked_now(BLOCKED_US);

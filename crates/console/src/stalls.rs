@@ -12,7 +12,8 @@ use std::collections::VecDeque;
 use nagi_bson::DocWriter;
 use nagi_server::{Blocked, BlockedNow, EngineEvent, LongOperation};
 
-use crate::causes::{CAUSES, LATE_MS, Seen};
+use crate::causes::{CAUSES, Seen};
+use crate::pauses::PAUSE_MS;
 use crate::sample::{EVERY_MS, Sample};
 
 /// The time of an operation of which no more is known than that it took long.
@@ -151,12 +152,11 @@ impl Watch {
         let blocked: u64 = news.blocked.iter().map(|now| now.operations).sum();
         let blocked_us = news.blocked.iter().map(|now| now.longest_us).max().unwrap_or(0);
         let longest_us = longest_us.max(blocked_us);
-        // The clock of dates may have been set.
-        let late_ms = now.steady_ms - before.steady_ms - EVERY_MS;
-        let late = late_ms >= LATE_MS;
+        let paused = now.paused_ms >= PAUSE_MS;
         // While the process did not run, no operation could end: one that came then would have taken that long.
-        let longest_us = if late { longest_us.max(late_ms as u64 * 1000) } else { longest_us };
-        if !late && blocked == 0 && (slow == 0 || usual) {
+        let longest_us =
+            if paused { longest_us.max(now.paused_ms as u64 * 1000) } else { longest_us };
+        if !paused && blocked == 0 && (slow == 0 || usual) {
             self.open = None;
             return None;
         }
@@ -279,7 +279,8 @@ mod tests {
             values[position(name)] = *value;
         }
         let writes = vec![(64, 1000), (262_144, slow)];
-        Sample { at_ms, steady_ms: at_ms, values, ended: Ended([vec![], writes, vec![]]) }
+        let ended = Ended([vec![], writes, vec![]]);
+        Sample { at_ms, steady_ms: at_ms, values, paused_ms: 0, ended }
     }
 
     /// Operations of this many microseconds that ended at a time, and had own times.
@@ -335,9 +336,21 @@ mod tests {
     #[test]
     fn a_stopped_process_is_a_stall_and_usual_times_are_none() {
         let mut watch = Watch::default();
-        let stall = look(&mut watch, &sample(0, 0, &[]), &sample(5000, 0, &[]), &[]).unwrap();
+        let stall = look(
+            &mut watch,
+            &sample(0, 0, &[]),
+            &Sample { paused_ms: 4000, ..sample(5000, 0, &[]) },
+            &[],
+        )
+        .unwrap();
         assert_eq!(CAUSES[stall.causes[0].0].name, "pause");
         assert_eq!(stall.longest_us, 4_000_000);
+        // Shorter ones that follow each other are one stall; what is too short is no cause.
+        let short = |at_ms, paused_ms| Sample { paused_ms, ..sample(at_ms, 0, &[]) };
+        let stall = look(&mut watch, &sample(5000, 0, &[]), &short(6000, PAUSE_MS), &[]).unwrap();
+        assert_eq!((CAUSES[stall.causes[0].0].name, stall.longest_us), ("pause", 4_000_000));
+        let below = short(1000, PAUSE_MS - 1);
+        assert_eq!(look(&mut Watch::default(), &sample(0, 0, &[]), &below, &[]), None);
         let mut usual = sample(1000, 900, &[]);
         usual.ended.0[1][0].1 = 100;
         assert_eq!(look(&mut Watch::default(), &sample(0, 0, &[]), &usual, &[]), None);
@@ -416,7 +429,7 @@ mod tests {
             assert_eq!(look(&mut watch, &sample(1000, 0, &[]), &set(by), &[]), None);
         }
         // A process that did not run is seen although the clock was set back meanwhile.
-        let back = Sample { at_ms: 1000, ..sample(9000, 0, &[]) };
+        let back = Sample { at_ms: 1000, paused_ms: 7000, ..sample(9000, 0, &[]) };
         let stall = look(&mut watch, &sample(1000, 0, &[]), &back, &[]).unwrap();
         assert_eq!((stall.longest_us, stall.to_steady_ms), (7_000_000, 9000));
     }

@@ -19,6 +19,8 @@ use crate::login::{self, Credentials};
 use crate::places::{Place, Places};
 use crate::refusal::Refusal;
 use crate::sessions::{Session, Sessions, token_of};
+use crate::streams::Streams;
+use crate::visitors;
 
 /// Logins that are tried at the same time: a refused one occupies its thread as long as the server delays it. One
 /// address has half of them.
@@ -56,6 +58,7 @@ pub(crate) struct State {
     others: Arc<Places>,
     /// Units of large replies.
     pub(crate) replies: Arc<Semaphore>,
+    pub(crate) streams: Arc<Streams>,
 }
 
 /// What does not change while the server runs.
@@ -97,6 +100,7 @@ impl State {
             commands: Places::new(COMMANDS_MAX, COMMANDS_MAX / 2, WAIT_MAX),
             others: Places::new(OTHERS_MAX, OTHERS_MAX, WAIT_MAX),
             replies: Arc::new(Semaphore::new(REPLIES_BYTES_MAX / REPLY_UNIT)),
+            streams: Arc::default(),
         }
     }
 
@@ -110,10 +114,7 @@ impl State {
         let (places, client) = if path == "/api/login" || self.is_new_scraper(asked) {
             (&self.logins, address())
         } else if path == "/api/command" {
-            let cookie = asked.cookie(&self.cookie);
-            let user = cookie.and_then(|text| self.sessions.user(&token_of(text)));
-            // With a blank: no address looks like it.
-            (&self.commands, user.map_or_else(address, |(name, db)| format!("user {db}.{name}")))
+            (&self.commands, self.user(asked).unwrap_or_else(address))
         } else {
             (&self.others, String::new())
         };
@@ -122,6 +123,24 @@ impl State {
             let text = "Too many requests run: try again in a moment";
             Refusal::new(status, nagi_error::Code::OPERATION_FAILED, text)
         })
+    }
+
+    /// The user of a request with a blank, as no address has one; `None` without a login.
+    fn user(&self, asked: &Asked) -> Option<String> {
+        let (name, db) = self.sessions.user(&token_of(asked.cookie(&self.cookie)?))?;
+        Some(format!("user {db}.{name}"))
+    }
+
+    /// Whose share a stream takes: its user's, or its address's.
+    pub(crate) fn owner(&self, asked: &Asked) -> String {
+        self.user(asked).unwrap_or_else(|| visitors::source(asked.peer.ip()).to_string())
+    }
+
+    /// Whether a request is that of a user who has logged in. It may be refused nevertheless.
+    pub(crate) fn knows(&self, asked: &Asked) -> bool {
+        let header = asked.header(hyper::header::AUTHORIZATION);
+        let mut texts = asked.cookie(&self.cookie).into_iter().chain(header);
+        texts.any(|text| self.sessions.has(&token_of(text)))
     }
 
     /// Whether a request logs a scraper in.

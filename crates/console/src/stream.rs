@@ -28,7 +28,9 @@ pub(crate) async fn begin(state: Arc<State>, asked: Asked) -> Result<Answer, Ref
     let asked = Arc::new(asked);
     check(&state, &asked).await?;
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
+    let stream = state.streams.begin(&state.owner(&asked), &asked.client);
     tokio::spawn(async move {
+        let _stream = stream;
         let mut events = state.events.subscribe();
         if sender.send(Bytes::from_static(b"retry: 2000\n\n")).await.is_err() {
             return;

@@ -4,6 +4,10 @@
 //! connection is closed when its place is needed, the oldest one of the address that has the most: so clients that are
 //! silent, however many, keep out no other, and those of one address do not push out those of another. Those that do
 //! not read their replies count as silent after some seconds.
+//!
+//! Where none is silent, one gives its place to which a reply is sent: a stream, or a client that reads slowly. First
+//! come clients that have not logged in, then those of the address that has the most. Only requests that run keep their
+//! places, whose number is bounded.
 
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv6Addr};
@@ -42,6 +46,10 @@ struct Guest {
     requests: usize,
     /// The turn of its beginning, or of the end of its last request.
     since: u64,
+    /// The reply of its last request is there, and is being sent if the request has not ended.
+    sends: bool,
+    /// Its last request was that of a user who has logged in.
+    is_known: bool,
     unread: Arc<Unread>,
 }
 
@@ -81,6 +89,8 @@ impl Visitors {
             socket: socket.clone(),
             requests: 0,
             since: id,
+            sends: false,
+            is_known: false,
             unread: unread.clone(),
         };
         open.all.push(guest);
@@ -96,11 +106,15 @@ impl Open {
     /// The connection whose place may be taken. With equally many, one of another machine.
     fn dispensable(&self) -> Option<usize> {
         let count = |guest: &Guest| self.all.iter().filter(|g| g.source == guest.source).count();
-        let silent = self.all.iter().enumerate().filter(|(_, guest)| guest.is_silent());
-        let (place, _) = silent.max_by_key(|(_, guest)| {
-            (count(guest), !guest.source.is_loopback(), Reverse(guest.since))
-        })?;
-        Some(place)
+        let among = |filter: fn(&Guest) -> bool, by_name: bool| {
+            let all = self.all.iter().enumerate().filter(|(_, guest)| filter(guest));
+            let found = all.max_by_key(|(_, guest)| {
+                let order = (count(guest), !guest.source.is_loopback(), Reverse(guest.since));
+                (by_name && !guest.is_known, order)
+            });
+            found.map(|(place, _)| place)
+        };
+        among(Guest::is_silent, false).or_else(|| among(|guest| guest.sends, true))
     }
 }
 
@@ -111,7 +125,7 @@ impl Guest {
 }
 
 /// The address that connections are counted by: an IPv6 client may use all addresses of its network.
-fn source(address: IpAddr) -> IpAddr {
+pub(crate) fn source(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) if !v6.is_loopback() => {
             IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & NETWORK))
@@ -130,10 +144,12 @@ impl Visit {
         &self.unread
     }
 
-    /// A request has arrived as a whole.
-    pub(crate) fn serve(self: &Arc<Visit>) -> Serving {
+    /// A request has arrived as a whole; `is_known`: that of a user who has logged in.
+    pub(crate) fn serve(self: &Arc<Visit>, is_known: bool) -> Serving {
         if let Some(guest) = self.visitors.open.lock().guest(self.id) {
             guest.requests += 1;
+            guest.sends = false;
+            guest.is_known = is_known;
         }
         Serving(self.clone())
     }
@@ -142,6 +158,15 @@ impl Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         self.visitors.open.lock().all.retain(|guest| guest.id != self.id);
+    }
+}
+
+impl Serving {
+    /// The reply is there.
+    pub(crate) fn sends(&self) {
+        if let Some(guest) = self.0.visitors.open.lock().guest(self.0.id) {
+            guest.sends = true;
+        }
     }
 }
 
@@ -190,14 +215,14 @@ mod tests {
     fn the_oldest_silent_connection_gives_its_place() {
         let visitors = Visitors::new(3);
         let mut all: Vec<_> = (0..3).map(|_| enter(&visitors, "10.0.0.1")).collect();
-        let first = all[0].visit.serve();
+        let first = all[0].visit.serve(false);
         let mut fourth = enter(&visitors, "10.0.0.1");
         assert!(all[0].is_open() && !all[1].is_open() && all[2].is_open() && fourth.is_open());
         // Its request is over: it is the youngest now.
         drop(first);
         let fifth = enter(&visitors, "10.0.0.1");
         assert!(all[0].is_open() && !all[2].is_open() && fourth.is_open());
-        let serving = [&all[0], &fourth, &fifth].map(|client| client.visit.serve());
+        let serving = [&all[0], &fourth, &fifth].map(|client| client.visit.serve(false));
         assert!(try_enter(&visitors, "10.0.0.1").is_none());
         // The end of a connection that has lost its place does not take another's.
         all.truncate(1);
@@ -211,13 +236,40 @@ mod tests {
     fn a_client_that_does_not_read_its_reply_gives_its_place() {
         let visitors = Visitors::new(2);
         let mut all = [(); 2].map(|()| enter(&visitors, "10.0.0.1"));
-        let _serving = [&all[0], &all[1]].map(|client| client.visit.serve());
+        let _serving = [&all[0], &all[1]].map(|client| client.visit.serve(false));
         let now = std::time::Instant::now();
         all[0].visit.unread().begin(now);
         assert!(try_enter(&visitors, "10.0.0.1").is_none());
         all[1].visit.unread().begin(now.checked_sub(UNREAD_MAX).unwrap());
         let mut third = enter(&visitors, "10.0.0.1");
         assert!(all[0].is_open() && !all[1].is_open() && third.is_open());
+    }
+
+    #[test]
+    fn a_reply_that_is_sent_gives_its_place_and_a_request_that_runs_does_not() {
+        let visitors = Visitors::new(4);
+        let mut all: Vec<_> = ["10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.2"]
+            .iter()
+            .map(|address| enter(&visitors, address))
+            .collect();
+        let serving: Vec<_> = all.iter().map(|client| client.visit.serve(true)).collect();
+        assert!(try_enter(&visitors, "10.0.0.3").is_none());
+        [1, 2, 3].iter().for_each(|at| serving[*at].sends());
+        // The oldest of the address that has the most.
+        let mut further = enter(&visitors, "10.0.0.3");
+        assert_eq!(
+            all.iter_mut().map(Client::is_open).collect::<Vec<_>>(),
+            [true, false, true, true]
+        );
+        // One that has not logged in is the first, wherever it comes from.
+        let unknown = further.visit.serve(false);
+        unknown.sends();
+        let last = enter(&visitors, "10.0.0.1");
+        assert!(!further.is_open() && all[2].is_open() && all[3].is_open());
+        let _running = last.visit.serve(true);
+        // A further request of the same connection keeps the place again.
+        let _again = [&all[2], &all[3]].map(|client| client.visit.serve(true));
+        assert!(try_enter(&visitors, "10.0.0.3").is_none());
     }
 
     #[test]

@@ -14,12 +14,15 @@
 //! run until the lock is `held`: they read that in place of `locked`, and the command looks for writes again after it
 //! has set it.
 
+mod rounds;
+
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use nagi_error::{Code, Error, Result};
+use nagi_error::{Code, Error, Result, bail};
 use nagi_percore::PerCore;
 use parking_lot::{Condvar, Mutex};
+pub(crate) use rounds::Rounds;
 
 /// The number of locks, and the commands that are writing.
 #[derive(Default)]
@@ -153,24 +156,22 @@ impl FsyncLock {
     }
 
     /// Calls `change` with whether the files are held, if that is not as it should be: they are from the first lock to
-    /// the last one. One at a time, so that no command returns with its lock before they are.
+    /// the last one. Called by one thread at a time.
     ///
     /// # Errors
-    /// Those of `change`, and of `check`, the interrupt check of the wait for others. The files are then as they were.
+    /// Those of `change`, and of the interrupt check that it is called with: the last lock was released, or there is
+    /// one again. The files are then as they were.
     pub(crate) fn settle_files(
         &self,
-        check: &mut dyn FnMut() -> Result<()>,
-        change: &mut dyn FnMut(bool, Check<'_>) -> Result<()>,
+        change: impl FnOnce(bool, Check<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut held = loop {
-            if let Some(held) = self.files.try_lock_for(LOOK) {
-                break held;
-            }
-            check()?;
-        };
+        let mut held = self.files.lock();
         let wanted = self.count() > 0;
         if *held != wanted {
-            change(wanted, check)?;
+            change(wanted, &mut || match (self.count() > 0) == wanted {
+                true => Ok(()),
+                false => bail!(Code::OPERATION_FAILED, "The fsync lock was released meanwhile"),
+            })?;
             *held = wanted;
         }
         Ok(())
@@ -255,11 +256,11 @@ mod tests {
         });
         let mut calls = Vec::new();
         let mut settle = || {
-            let mut change = |held, _: Check<'_>| {
+            let change = |held, _: Check<'_>| {
                 calls.push(held);
                 Ok(())
             };
-            lock.settle_files(&mut || Ok(()), &mut change).unwrap();
+            lock.settle_files(change).unwrap();
         };
         settle();
         settle();

@@ -71,7 +71,7 @@ pub use record::{DOCUMENT_DEPTH_MAX, RecordBuf, RecordId, RecordKey};
 pub use repair::quarantine::lost_and_found;
 pub use repair::reindex::Repaired;
 pub use repair::salvage::{LostRange, Salvaged};
-pub use repair::validate::{ASK_EACH as VALIDATE_ASK_EACH, ValidateReport};
+pub use repair::validate::{ValidateReport, ValidateStep};
 pub use session_record::{SessionKey, SessionRecord};
 pub use shrink::Shrunk;
 pub use spill::{NextEntry, Spill, SpillCursor, SpillFigures};

@@ -9,6 +9,7 @@ import * as data from './data.mjs';
 import * as figures from './figures.mjs';
 import * as load from './load.mjs';
 import * as looks from './looks.mjs';
+import { narrow } from './narrow.mjs';
 import * as requests from './requests.mjs';
 import * as security from './security.mjs';
 import * as truth from './truth.mjs';
@@ -75,6 +76,7 @@ async function withoutLogins() {
   await part('databases', () => data.databases(seen, client));
   await part('documents', () => data.documents(seen, client, examine));
   await part('hostile', () => security.hostile(seen, client));
+  await part('narrow', () => narrow(seen, client));
   await part('requests', () => security.requests(server));
   await part('keyboard', () => looks.keyboard(seen));
   for (const theme of ['light', 'dark'])

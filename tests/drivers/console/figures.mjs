@@ -92,6 +92,25 @@ export async function stall({ page, go }, server) {
     return n;
   });
   check('overview: the stall is a band of the heat map', warn > 100, warn);
+  await shortPauses(server);
+}
+
+/** A process that is stopped for less than half a second. */
+async function shortPauses(server) {
+  const pauses = async (since) =>
+    JSON.parse((await send(server, { path: '/api/stalls' })).body).stalls.filter(
+      (stall) => stall.toMs > since && stall.causes.some((one) => one.cause === 'pause'),
+    );
+  for (const ms of [400, 700]) {
+    await sleep(2500);
+    const since = Date.now();
+    server.child.kill('SIGSTOP');
+    await sleep(ms);
+    server.child.kill('SIGCONT');
+    const found = await until(`stalls: a pause of ${ms} ms`, async () => (await pauses(since))[0]);
+    const longest = found?.longestUs;
+    check(`stalls: its time is that of ${ms} ms`, longest >= 200000 && longest < (ms + 600) * 1000, found);
+  }
 }
 
 /** A write that waits until writes are allowed again. */

@@ -156,6 +156,16 @@ test('the slowest command is explained as it was sent', () => {
     explained(remove, '{"delete": 0, "filter": {"x": 1}, "multi": true}'),
     '{"explain": {"delete": "other", "deletes": [{"q": {"x": 1}, "limit": 0}]}, "verbosity": "executionStats"}',
   );
+  const [reduce] = rows(shape({ operation: 'mapreduce' }));
+  assert.equal(
+    explained(reduce, '{"mapreduce": "orders", "map": {"$code": "m"}, "out": {"inline": 1}, "comment": 1}'),
+    '{"explain": {"mapreduce": "orders", "map": {"$code": "m"}, "out": {"inline": 1}}, "verbosity": "executionStats"}',
+  );
+  const why = (group, command) => slow.unexplained(slow.requestOf(group, parse(command)));
+  assert.equal(why(reduce, '{"mapReduce": "orders"}'), null);
+  assert.match(why(find, '{"$truncated": "{find: ..."}'), /cut/);
+  assert.match(why(rows(unplanned)[0], '{"insert": "orders"}'), /explain does not take 'insert'/);
+  assert.match(why(rows(shape({ ns: 'shop.$cmd' }))[0], '{"ping": 1}'), /no collection/);
   assert.equal(explained(find, '{"$truncated": "{find: ..."}'), null);
   assert.equal(explained(rows(unplanned)[0], '{"insert": "orders"}'), null);
   assert.equal(slow.requestOf(rows(shape({ ns: 'shop.$cmd' }))[0], parse('{"ping": 1}')), null);

@@ -156,7 +156,7 @@ mod tests {
         for (name, value) in set {
             values[position(name)] = *value;
         }
-        Arc::new(Sample { at_ms, steady_ms: at_ms, values, ended: Ended::default() })
+        Arc::new(Sample { at_ms, steady_ms: at_ms, values, paused_ms: 0, ended: Ended::default() })
     }
 
     fn sum(names: &[&str]) -> Sum {

@@ -265,6 +265,7 @@ mod tests {
                 at_ms: (from + at as i64) * 1000,
                 steady_ms: (from + at as i64) * 1000,
                 values,
+                paused_ms: 0,
                 ended: Ended::default(),
             });
             history.add(&sample);
@@ -308,7 +309,13 @@ mod tests {
             let mut values = vec![0.0; FIGURES.len()].into_boxed_slice();
             values[position("sessions")] = 6.0;
             let (at_ms, steady_ms) = (-86_400_000, second * 1000);
-            let sample = Arc::new(Sample { at_ms, steady_ms, values, ended: Ended::default() });
+            let sample = Arc::new(Sample {
+                at_ms,
+                steady_ms,
+                values,
+                paused_ms: 0,
+                ended: Ended::default(),
+            });
             history.add(&sample);
             happened.extend(
                 watch

@@ -177,6 +177,14 @@ impl Running {
         reply.json()
     }
 
+    /// Stops it, as a process does that was told to end.
+    pub(crate) fn stop(&mut self) {
+        self.server.stop();
+        if let Some(console) = self.console.take() {
+            console.stop();
+        }
+    }
+
     /// Runs a command as a client of this machine.
     pub(crate) fn direct(&self, db: &str, command: Doc<'_>) -> DocBuf {
         let peer = Peer { address: "127.0.0.1:1".to_owned(), unix_socket: false, local: None };
@@ -189,10 +197,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.server.stop();
-        if let Some(console) = self.console.take() {
-            console.stop();
-        }
+        self.stop();
         self.server.join_jobs();
     }
 }

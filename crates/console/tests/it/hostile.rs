@@ -114,29 +114,121 @@ fn silent_connections_keep_out_no_other() {
 
 /// Begins a stream, which keeps its place.
 fn begin_stream(running: &Running) -> std::net::TcpStream {
+    begin_stream_as(running, "")
+}
+
+/// The same, with the headers of a user.
+fn begin_stream_as(running: &Running, headers: &str) -> std::net::TcpStream {
     let mut stream = running.connect();
-    stream.write_all(b"GET /api/stream HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let text = format!("GET /api/stream HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
+    stream.write_all(text.as_bytes()).unwrap();
     let mut begin = [0; 12];
     stream.read_exact(&mut begin).unwrap();
     assert_eq!(&begin, b"HTTP/1.1 200");
     stream
 }
 
+/// Returns true if the server has ended the stream.
+fn has_ended(stream: &mut std::net::TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let ended = loop {
+        match stream.read(&mut [0; 4096]) {
+            Ok(0) => break true,
+            Ok(_) => {}
+            Err(error) => break error.kind() != std::io::ErrorKind::WouldBlock,
+        }
+    };
+    stream.set_nonblocking(false).unwrap();
+    ended
+}
+
+/// A user has a share of the places; a further stream ends the oldest one.
+#[test]
+fn streams_of_one_client_leave_places_to_others() {
+    let running = start(false);
+    let mut held: Vec<_> = (0..80).map(|_| begin_stream(&running)).collect();
+    assert_eq!(running.get("/", "").status, 200);
+    let open = |held: &mut Vec<std::net::TcpStream>| -> Vec<bool> {
+        held.iter_mut().map(|stream| !has_ended(stream)).collect()
+    };
+    let is_open = open(&mut held);
+    assert_eq!(is_open.iter().filter(|open| **open).count(), 16, "{is_open:?}");
+    assert!(is_open[64..].iter().all(|open| *open), "{is_open:?}");
+    // Those go on.
+    for stream in &mut held[64..] {
+        stream.read_exact(&mut [0; 400]).unwrap();
+    }
+}
+
+/// A user's streams end by those of the same user only, also where all come from one address.
+#[test]
+fn streams_of_one_user_leave_those_of_others_alone() {
+    let running = with_users();
+    let ann = cookie(&running, "ann");
+    running.command(&ann, "admin", "{createUser: 'eve', pwd: 'secret', roles: ['root']}");
+    let eve = cookie(&running, "eve");
+    let mut other = begin_stream_as(&running, &ann);
+    let mut held: Vec<_> = (0..40).map(|_| begin_stream_as(&running, &eve)).collect();
+    assert!(!has_ended(&mut other));
+    assert_eq!(held.iter_mut().filter_map(|stream| (!has_ended(stream)).then_some(())).count(), 16);
+}
+
+/// Clients that read their replies slowly, and have not logged in, keep out no other.
+#[test]
+fn replies_to_unknown_clients_give_their_places() {
+    let running = with_users();
+    let ann = cookie(&running, "ann");
+    let mut stream = begin_stream_as(&running, &ann);
+    let ask = "GET /assets/uplot.iife.min.js HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(400);
+    let begin = || {
+        let mut socket = running.connect();
+        socket.set_nonblocking(true).unwrap();
+        // The server stops to read when the replies before are not read.
+        let _ = socket.write(ask.as_bytes());
+        socket
+    };
+    let mut held: Vec<_> = (0..80).map(|_| begin()).collect();
+    let until = Instant::now() + Duration::from_secs(5);
+    let mut rounds = 0;
+    while rounds < 20 || Instant::now() < until {
+        for socket in &mut held {
+            match socket.read(&mut [0; 8192]) {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Ok(count) if count > 0 => {}
+                _ => *socket = begin(),
+            }
+        }
+        let since = Instant::now();
+        assert_eq!(running.get("/api/session", &ann).status, 200, "round {rounds}");
+        assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+        rounds += 1;
+    }
+    assert!(!has_ended(&mut stream), "that of a user");
+}
+
 #[test]
 fn one_too_many_is_told_to_come_again() {
     let running = start(false);
-    let mut held: Vec<_> = (0..64).map(|_| begin_stream(&running)).collect();
-    let refused = running.get("/", "");
+    let hello = running.command("", "admin", "{hello: 1}");
+    let version = hello.as_doc().get("topologyVersion").as_doc().unwrap();
+    let version = nagi_bson::json::to_canonical(version);
+    let waits = format!("{{hello: 1, topologyVersion: {version}, maxAwaitTimeMS: 600000}}");
+    let mut held: Vec<_> = (0..64).map(|_| posted(&running, "", &waits)).collect();
+    let until = Instant::now() + Duration::from_secs(20);
+    let refused = loop {
+        let reply = running.get("/", "");
+        if reply.status == 503 {
+            break reply;
+        }
+        assert!(Instant::now() < until, "all places are taken");
+        // One whose request had not been read yet has given its place.
+        held.push(posted(&running, "", &waits));
+    };
     assert_eq!(refused.status, 503, "{refused:?}");
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert!(refused.body.contains("Too many requests"), "{}", refused.body);
-    // The streams go on.
-    for stream in &mut held {
-        let mut event = [0; 400];
-        stream.read_exact(&mut event).unwrap();
-    }
-    held.truncate(60);
-    until("there are places again", || running.get("/", "").status == 200);
+    held.clear();
+    self::until("there are places again", || running.get("/", "").status == 200);
 }
 
 #[test]

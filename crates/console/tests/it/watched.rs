@@ -60,3 +60,16 @@ fn findings_are_for_administrators() {
     assert!(refused.body.contains("Unauthorized"), "{}", refused.body);
     assert_eq!(start(false).get("/api/doctor", "").status, 200);
 }
+
+/// Writes are blocked until the server stops.
+#[test]
+fn a_silence_that_a_lock_has_delayed_is_stored_at_the_stop() {
+    let mut running = start(false);
+    running.command("", "admin", "{fsync: 1, lock: true}");
+    let silence = "{\"rule\": \"stall\", \"seconds\": 3600}";
+    assert_eq!(running.post("/api/alerts/silence", "", silence).status, 200);
+    assert_eq!(running.server.alert_silences(), []);
+    running.stop();
+    let kept = running.server.alert_silences();
+    assert_eq!(kept.iter().map(|(rule, _)| rule.as_str()).collect::<Vec<_>>(), ["stall"]);
+}

@@ -137,8 +137,9 @@ pub(crate) struct Sampled {
 pub(crate) struct Done {
     pub(crate) keys_examined: u64,
     pub(crate) docs_examined: u64,
+    /// Documents in this reply, or values of `distinct`.
     pub(crate) returned: Option<u64>,
-    /// Values that `distinct` has found, or 1 for the result of `count`.
+    /// 1 for the result of `count`, which is no document: the profile and the log do not have it as `nreturned`.
     pub(crate) found_values: u64,
     /// Statements of inserts, updates and deletes that were tried.
     pub(crate) tried: Tried,

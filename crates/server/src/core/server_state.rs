@@ -19,7 +19,7 @@ use crate::clock;
 use crate::compactions::Compactions;
 use crate::diagnostic_data::Recorder;
 use crate::fail_points::FailPoints;
-use crate::fsync::FsyncLock;
+use crate::fsync::{FsyncLock, Rounds};
 use crate::limits::{READ_TICKETS, WRITE_TICKETS};
 use crate::memory_line::MemoryLine;
 use crate::op::Ops;
@@ -141,7 +141,11 @@ pub(crate) struct Upkeep {
     pub(crate) compactions: Compactions,
     pub(crate) backups: Backups,
     pub(crate) diagnostic_data: Recorder,
-    pub(crate) fsync: FsyncLock,
+    pub(crate) fsync: Arc<FsyncLock>,
+    /// Holding and releasing the files for the lock of `fsync`.
+    pub(crate) file_rounds: Arc<Rounds>,
+    /// Syncing the log for `fsync`.
+    pub(crate) sync_rounds: Arc<Rounds>,
     pub(crate) signal: Arc<Signal>,
     /// When the last TTL pass began.
     pub(crate) ttl_last_ms: AtomicI64,
@@ -161,7 +165,9 @@ impl Upkeep {
             compactions: Compactions::default(),
             backups: Backups::default(),
             diagnostic_data: Recorder::default(),
-            fsync: FsyncLock::default(),
+            fsync: Arc::default(),
+            file_rounds: Arc::default(),
+            sync_rounds: Arc::default(),
             signal: Arc::new(Signal::default()),
             ttl_last_ms: AtomicI64::new(clock::wall_ms()),
             records_swept_ms: AtomicI64::new(clock::wall_ms()),

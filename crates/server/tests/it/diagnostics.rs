@@ -435,6 +435,42 @@ fn a_slow_operation_leaves_a_line() {
     assert_eq!(number(&attr.to_buf(), &["nreturned"]), 1);
 }
 
+/// The values of `distinct` are returned, also none of them; the number of `count` is not.
+#[test]
+fn the_profile_and_the_log_know_how_many_values_distinct_returned() {
+    let server = server();
+    let mut client = Client::new(&server);
+    client.shell("{insert: 'c', documents: [{_id: 1, a: [1, 2]}, {_id: 2, a: 3}, {_id: 3, a: 3}]}");
+    client.shell("{create: 'v', viewOn: 'c', pipeline: [{$match: {_id: {$gt: 1}}}]}");
+    client.run("test", doc! { "profile": 2, "slowms": 0 }.as_doc());
+    let before = client.shell("{serverStatus: 1}");
+    for (command, returned) in [
+        ("distinct: 'c', key: 'a', query: {_id: {$gt: 0}}", Some(3)),
+        ("distinct: 'c', key: 'b', query: {_id: {$gt: 0}}", Some(0)),
+        ("distinct: 'v', key: 'a'", Some(1)),
+        ("count: 'c', query: {a: {$gt: 1}}", None),
+    ] {
+        client.shell(&format!("{{{command}, comment: 'told'}}"));
+        let newest = "find: 'system.profile', filter: {'command.comment': 'told'}, sort: {$natural: -1}, limit: 1";
+        let reply = client.shell(&format!("{{{newest}}}"));
+        let entry = reply.get("cursor").as_doc().unwrap().get("firstBatch").as_array().unwrap();
+        let entry = entry.iter().next().unwrap().as_doc().unwrap().to_buf();
+        let log = client.run("admin", doc! { "getLog": "global" }.as_doc());
+        let lines = log.get("log").as_array().unwrap().iter().filter_map(|line| line.as_str());
+        let line = lines.filter(|line| line.contains(r#""comment":"told""#)).last();
+        let line = nagi_bson::json::parse(line.unwrap()).unwrap();
+        for told in [entry.as_doc(), line.get("attr").as_doc().unwrap()] {
+            let found = nagi_bson::number::as_f64(told.get("nreturned"));
+            assert_eq!(found, returned.map(f64::from), "{command}: {told:?}");
+        }
+    }
+    client.run("test", doc! { "profile": 0, "slowms": 100 }.as_doc());
+    let after = client.shell("{serverStatus: 1}");
+    let documents = &["metrics", "document", "returned"];
+    // The values, and the four entries of the profile.
+    assert_eq!(number(&after, documents) - number(&before, documents), 3 + 1 + 4);
+}
+
 /// As explain names them.
 #[test]
 fn counts_and_distinct_values_by_an_index_have_names_of_their_own() {

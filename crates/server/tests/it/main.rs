@@ -13,6 +13,7 @@ mod client;
 mod diagnostics;
 mod directory;
 mod encrypted;
+mod fsync;
 mod golden_access;
 mod golden_commands;
 mod golden_numbers;

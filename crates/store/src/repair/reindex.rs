@@ -110,7 +110,7 @@ impl Store {
             repaired.corrupt_records = self.quarantine_corrupt(collection, options.interrupt)?;
             let go_on = || Ok(());
             let interrupt = options.interrupt.unwrap_or(&go_on);
-            again = Some(self.validate_with(collection, false, interrupt)?);
+            again = Some(self.validate_with(collection, false, &|_| interrupt())?);
         }
         let report = again.as_ref().unwrap_or(report);
         let (count, bytes) = (report.count_off, report.bytes_off);

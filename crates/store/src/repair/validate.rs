@@ -25,22 +25,58 @@ const ERROR_COUNT_MAX: usize = 100;
 /// Upper limit of log messages of each kind.
 const LOGGED_MAX: i64 = 20;
 /// Records or keys between interrupt checks: a record may have many keys, each costing a `get`.
-pub const ASK_EACH: i64 = 32;
+const ASK_EACH: i64 = 32;
+
+/// How far a validation is: it scans the records, then the entries of all indexes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValidateStep {
+    /// The name of the scan.
+    pub name: &'static str,
+    /// Records, or entries.
+    pub done: i64,
+    /// At least `done`. For entries, the number of keys that the records have.
+    pub total: i64,
+}
+
+/// Is told how far a validation is; an error ends it.
+type Watch<'w> = &'w dyn Fn(ValidateStep) -> Result<()>;
+
+/// One scan as it goes on.
+#[derive(Clone, Copy)]
+struct Scan<'w> {
+    step: ValidateStep,
+    watch: Watch<'w>,
+}
+
+impl<'w> Scan<'w> {
+    fn new(name: &'static str, total: i64, watch: Watch<'w>) -> Scan<'w> {
+        Scan { step: ValidateStep { name, done: 0, total: total.max(0) }, watch }
+    }
+
+    /// One record or entry more.
+    fn step(&mut self) -> Result<()> {
+        self.step.done += 1;
+        self.step.total = self.step.total.max(self.step.done);
+        if self.step.done % ASK_EACH == 0 { self.ask() } else { Ok(()) }
+    }
+
+    fn ask(&self) -> Result<()> {
+        (self.watch)(self.step)
+    }
+}
 
 /// Reads the change log, as far as it is not trimmed meanwhile.
 fn check_log(
     shown: &Collection,
     snapshot: &Snapshot,
-    interrupt: &dyn Fn() -> Result<()>,
+    scan: &mut Scan<'_>,
     report: &mut ValidateReport,
 ) -> Result<()> {
     let mut log = LogReader::open(snapshot.reader().read, true, &shown.state)?;
     while log.skip()? {
         report.record_count += 1;
         report.data_bytes += log.entry_bytes();
-        if report.record_count % ASK_EACH == 0 {
-            interrupt()?;
-        }
+        scan.step()?;
     }
     Ok(())
 }
@@ -107,20 +143,20 @@ impl ValidateReport {
 impl Store {
     /// Reads everything and compares records, index keys and counters. Does not block other operations.
     pub fn validate(&self, collection: &Collection) -> Result<ValidateReport> {
-        self.validate_with(collection, false, &|| Ok(()))
+        self.validate_with(collection, false, &|_| Ok(()))
     }
 
-    /// Like [`Store::validate`]. `conformance`: also counts duplicate field names. `interrupt` is called regularly;
-    /// an error from it ends the validation.
+    /// Like [`Store::validate`]. `conformance`: also counts duplicate field names. `watch` is called regularly; an
+    /// error from it ends the validation.
     pub fn validate_with(
         &self,
         collection: &Collection,
         conformance: bool,
-        interrupt: &dyn Fn() -> Result<()>,
+        watch: &dyn Fn(ValidateStep) -> Result<()>,
     ) -> Result<ValidateReport> {
         let mut indexes: Vec<_> = collection.ready_indexes().collect();
         loop {
-            let report = self.validate_indexes(collection, &indexes, conformance, interrupt)?;
+            let report = self.validate_indexes(collection, &indexes, conformance, watch)?;
             if report.errors.is_empty() {
                 return Ok(report);
             }
@@ -141,16 +177,22 @@ impl Store {
         collection: &Collection,
         indexes: &[&Arc<Index>],
         conformance: bool,
-        interrupt: &dyn Fn() -> Result<()>,
+        watch: &dyn Fn(ValidateStep) -> Result<()>,
     ) -> Result<ValidateReport> {
         let snapshot = self.snapshot()?;
         let mut report = ValidateReport::default();
         let mut expected: Vec<_> = indexes.iter().map(|index| (&***index, 0i64)).collect();
-        let how = (conformance, interrupt);
+        let mut scan = Scan::new("Validate: scanning records", collection.count(), watch);
         match collection.is_change_log() {
-            true => check_log(collection, &snapshot, interrupt, &mut report)?,
-            false => self.check_records(collection, &snapshot, how, &mut expected, &mut report)?,
+            true => check_log(collection, &snapshot, &mut scan, &mut report)?,
+            false => {
+                let how = (conformance, scan);
+                self.check_records(collection, &snapshot, how, &mut expected, &mut report)?;
+            }
         }
+        let own = expected.iter().filter(|(index, _)| !index.is_of_records());
+        let total = own.map(|(_, keys)| keys).sum();
+        let mut scan = Scan::new("Validate: scanning index entries", total, watch);
         for (index, expected) in expected {
             if index.is_of_records() {
                 // Each record is its own entry and has been checked.
@@ -161,9 +203,7 @@ impl Store {
             let mut count = 0;
             while cursor.advance()? {
                 count += 1;
-                if count % ASK_EACH == 0 {
-                    interrupt()?;
-                }
+                scan.step()?;
             }
             if count != expected {
                 report.wrong_index(
@@ -198,7 +238,7 @@ impl Store {
         &self,
         collection: &Collection,
         snapshot: &Snapshot,
-        (conformance, interrupt): (bool, &dyn Fn() -> Result<()>),
+        (conformance, mut scan): (bool, Scan<'_>),
         expected: &mut [(&Index, i64)],
         report: &mut ValidateReport,
     ) -> Result<()> {
@@ -210,9 +250,7 @@ impl Store {
         while found {
             let id = collection.layout.of_stored(cursor.key());
             report.record_count += 1;
-            if report.record_count % ASK_EACH == 0 {
-                interrupt()?;
-            }
+            scan.step()?;
             let bytes = record::decode_bytes(cursor.value(), &mut spare);
             report.data_bytes += bytes.as_ref().map_or(0, |bytes| bytes.len() as i64);
             let doc = bytes.and_then(|bytes| Ok(Doc::parse(bytes)?));
@@ -222,7 +260,7 @@ impl Store {
                 report.error(format!("record {id} is not valid BSON: {error}"));
             }
             if let Ok(doc) = doc {
-                check_content(collection, (id, doc), interrupt, report)?;
+                check_content(collection, (id, doc), &scan, report)?;
                 if conformance && has_name_twice(doc) {
                     report.non_compliant_count += 1;
                 }
@@ -241,7 +279,7 @@ impl Store {
 fn check_content(
     collection: &Collection,
     (id, doc): (RecordKey<'_>, Doc<'_>),
-    interrupt: &dyn Fn() -> Result<()>,
+    scan: &Scan<'_>,
     report: &mut ValidateReport,
 ) -> Result<()> {
     let namespace = collection.namespace.as_str();
@@ -257,7 +295,7 @@ fn check_content(
     let mut measurements = 0;
     let pass = &mut || {
         measurements += 1;
-        if measurements % ASK_EACH == 0 { interrupt() } else { Ok(()) }
+        if measurements % ASK_EACH == 0 { scan.ask() } else { Ok(()) }
     };
     let Some(fault) = nagi_timeseries::bucket::check(doc, options, collated, pass)? else {
         return Ok(());

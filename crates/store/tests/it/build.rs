@@ -480,3 +480,29 @@ fn a_salvage_leaves_out_the_index_and_the_option_that_do_not_load() {
     let options = f.collection().options.doc.as_doc().to_string();
     assert!(options.contains("moderate") && !options.contains("odd"), "{options}");
 }
+
+/// An index on arrays has more entries than there are records.
+#[test]
+fn the_progress_of_a_validation_knows_how_many_keys_there_are() {
+    let f = Fixture::new();
+    f.index("{key: {a: 1}, name: 'a'}").unwrap();
+    let many: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+    for id in 0..100 {
+        f.insert(&format!("{{_id: {id}, a: [{}]}}", many.join(", "))).unwrap();
+    }
+    let seen = std::cell::RefCell::new(Vec::new());
+    let watch = |step: nagi_store::ValidateStep| {
+        seen.borrow_mut().push((step.name, step.done, step.total));
+        Ok(())
+    };
+    f.store.validate_with(&f.collection(), false, &watch).unwrap();
+    let of = |name: &str| -> Vec<(i64, i64)> {
+        let seen = seen.borrow();
+        let own = seen.iter().filter(|(scan, ..)| *scan == name);
+        own.map(|(_, done, total)| (*done, *total)).collect()
+    };
+    assert_eq!(of("Validate: scanning records"), [(32, 100), (64, 100), (96, 100)]);
+    let entries = of("Validate: scanning index entries");
+    let expected: Vec<_> = (1..=2100 / 32).map(|n| (n * 32, 2100)).collect();
+    assert_eq!(entries, expected);
+}

@@ -1,5 +1,8 @@
 //! `fsync` and `fsyncUnlock`: make all data durable; with `lock`, block writes until they are unlocked.
+//!
+//! What waits for the disk runs on other threads (`rounds`), so that a command can be interrupted in every wait.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::command::prelude::*;
@@ -44,7 +47,7 @@ args! { "fsync" => Args {
 fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
     let args = Args::parse(req)?;
     if args.lock != Some(true) {
-        cx.store().flush()?;
+        sync(cx, &mut || cx.check())?;
         out.put("numFiles", 1);
         return Ok(());
     }
@@ -64,15 +67,17 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     cx.op.set_waiting_for_lock(None);
     let count = locked?;
     cx.server.metrics.locks.exclusive_count.increment();
-    let held = settle_files(cx, &mut watch).and_then(|()| {
-        cx.store().flush().or_else(|error| match args.allow_failure {
-            Some(true) => Ok(()),
-            _ => Err(error),
-        })
+    let held = settle_files(cx, &mut watch).and_then(|()| match sync(cx, &mut watch) {
+        Err(error) if args.allow_failure == Some(true) && watch().is_ok() => {
+            log::warn!(target: "COMMAND", id = 8_200_415, error = error.message();
+                "The log could not be synced for the fsync lock, which allows that");
+            Ok(())
+        }
+        done => done,
     });
     if let Err(error) = held {
-        // This error is more informative than one of the release.
-        let _ = unlock_once(cx);
+        cx.server.upkeep.fsync.unlock();
+        release_files_later(cx);
         return Err(error);
     }
     log::warn!(target: "COMMAND", id = 20_469, lockCount = count;
@@ -84,27 +89,41 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 }
 
 fn unlock(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
-    let count = unlock_once(cx)?;
-    out.put("info", "fsyncUnlock completed");
-    out.put("lockCount", count);
-    Ok(())
-}
-
-fn unlock_once(cx: &Context<'_>) -> Result<i64> {
     let Some(count) = cx.server.upkeep.fsync.unlock() else {
         bail!(Code::ILLEGAL_OPERATION, "fsyncUnlock called when not locked");
     };
     log::info!(target: "COMMAND", id = 8_200_400, lockCount = count;
         "fsyncUnlock completed: the server accepts writes again once lockCount is 0");
-    settle_files(cx, &mut || Ok(()))?;
-    Ok(count)
+    match settle_files(cx, &mut || cx.check()) {
+        // Writes go on, and the files follow once the disk lets them: an error would say that there still is a lock.
+        Err(_) if cx.check().is_err() => {}
+        released => released?,
+    }
+    out.put("info", "fsyncUnlock completed");
+    out.put("lockCount", count);
+    Ok(())
+}
+
+/// Syncs the log; `check` is the interrupt check of the wait.
+fn sync(cx: &Context<'_>, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    let store = Arc::clone(&cx.server.store);
+    cx.server.upkeep.sync_rounds.run(check, move || store.flush())
 }
 
 /// Holds the engine's files while there is a lock, and releases them with the last one.
 fn settle_files(cx: &Context<'_>, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-    let store = cx.store();
-    cx.server.upkeep.fsync.settle_files(check, &mut |held, check| match held {
-        true => store.hold_files(check),
-        false => store.release_files(),
+    let (store, lock) = (Arc::clone(&cx.server.store), Arc::clone(&cx.server.upkeep.fsync));
+    cx.server.upkeep.file_rounds.run(check, move || {
+        lock.settle_files(|held, check| match held {
+            true => store.hold_files(check),
+            false => store.release_files(),
+        })
     })
+}
+
+/// Releases the files once the disk lets them, unless there is another lock by then.
+fn release_files_later(cx: &Context<'_>) {
+    let at_once = || bail!(Code::INTERRUPTED, "no command waits for it");
+    // The caller's error is more informative than one of the release.
+    let _ = settle_files(cx, &mut || at_once());
 }

@@ -69,7 +69,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     }
     cx.op.set_plan_summary(&stats.plan_summary);
     cx.done.note(&stats.stats);
-    cx.done.found_values = u64::from(found);
+    cx.done.returned = Some(u64::from(found));
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 //! With `hypotheticalIndexes`, an argument that MongoDB does not have, the command is explained as if these indexes
 //! existed: see `hypothetical` in the crate `query`, and decision 087.
 
-use nagi_query::{Explained, Side, Verbosity};
+use nagi_query::{Explained, Interrupt, Side, Verbosity};
 
 use super::{aggregate, encryption};
 use crate::clock;
@@ -194,7 +194,18 @@ pub(super) fn write(
     out: &mut DocWriter<'_>,
 ) -> Result<()> {
     let watch = cx.watch();
-    let env = cx.env(&watch).with_settings(cx.server.settings.query_settings.of(req));
+    write_watched(cx, req, explained, (verbosity, &watch), out)
+}
+
+/// Writes the reply as [`write`] does; `watch` has the scripts.
+pub(super) fn write_watched(
+    cx: &mut Context<'_>,
+    req: &Request<'_>,
+    explained: &Explained<'_>,
+    (verbosity, watch): (Verbosity, &dyn Interrupt),
+    out: &mut DocWriter<'_>,
+) -> Result<()> {
+    let env = cx.env(watch).with_settings(cx.server.settings.query_settings.of(req));
     let started = cx.started;
     let clock_ms = || (clock::micros_since(started) / 1000) as i64;
     match cx.on_trial.take() {

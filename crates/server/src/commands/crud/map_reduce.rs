@@ -2,7 +2,7 @@
 
 use nagi_bson::number;
 use nagi_lang::collation::Asked;
-use nagi_query::{Explained, MapReduceOut, MapReduceRequest, Take, Verbosity};
+use nagi_query::{Explained, Interrupt, MapReduceOut, MapReduceRequest, Take, Verbosity};
 use nagi_store::Namespace;
 
 use crate::clock;
@@ -294,7 +294,7 @@ fn written(out: MapReduceOut<'_>) -> Option<&Namespace> {
     }
 }
 
-/// Writes the `explain` reply.
+/// Writes the `explain` reply. The functions run with their scope, but nothing is written.
 fn explain(
     cx: &mut Context<'_>,
     req: &Request<'_>,
@@ -304,6 +304,9 @@ fn explain(
     let args = Args::parse(req)?;
     let ns = namespace(req.db, args.name())?;
     let target = Out::parse(req.db, args.out)?;
-    let (request, _) = to_request(cx, &args, &ns, &target)?;
-    super::explain::write(cx, req, &Explained::MapReduce(request), verbosity, out)
+    let (request, scope) = to_request(cx, &args, &ns, &target)?;
+    let watch = cx.watch();
+    let counting = Counting::new(&watch, scope.as_doc());
+    let how = (verbosity, &counting as &dyn Interrupt);
+    super::explain::write_watched(cx, req, &Explained::MapReduce(request), how, out)
 }

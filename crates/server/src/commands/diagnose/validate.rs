@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use nagi_store::{
-    BuildOptions, Collection, Repaired, VALIDATE_ASK_EACH, ValidateReport, lost_and_found,
+    BuildOptions, Collection, Repaired, ValidateReport, ValidateStep, lost_and_found,
 };
 
 use crate::commands::common::{namespace, refuse_view};
@@ -50,9 +50,10 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     if !args.repair.0 && args.fix_multikey != Some(Truthy(true)) {
         cx.end_with_client();
     }
-    let meter = Meter::new(&collection);
-    let check = || {
-        meter.step(cx.op);
+    let meter = Meter::default();
+    let check = || cx.check();
+    let watch = |step: ValidateStep| {
+        meter.step(cx.op, step);
         cx.check()
     };
     let memory = crate::commands::index::build_memory(cx.server);
@@ -62,7 +63,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         ..BuildOptions::default()
     };
     let conformance = args.check_conformance.0;
-    let mut report = cx.store().validate_with(&collection, conformance, &check)?;
+    let mut report = cx.store().validate_with(&collection, conformance, &watch)?;
     let repaired = match args.repair.0 {
         true => cx.store().repair(&collection, &report, options)?,
         false => Repaired::default(),
@@ -71,7 +72,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         if let Some(newest) = cx.store().collection(&ns) {
             collection = newest;
         }
-        report = cx.store().validate_with(&collection, conformance, &check)?;
+        report = cx.store().validate_with(&collection, conformance, &watch)?;
     }
     if args.full.0 {
         report.errors.extend(cx.store().verify_files(&mut || check())?);
@@ -101,25 +102,21 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     Ok(())
 }
 
-/// Progress for currentOp: records, then the entries of each index. An estimate, for only the interrupt checks are
-/// counted.
+/// Progress for currentOp.
+#[derive(Default)]
 struct Meter {
-    total: i64,
-    done: Cell<i64>,
+    /// The step that is shown, without its fraction of [`SHOWN_EACH`].
+    shown: Cell<Option<(&'static str, i64)>>,
 }
 
-impl Meter {
-    fn new(collection: &Collection) -> Meter {
-        let parts = i64::try_from(collection.indexes.len() + 1).unwrap_or(1);
-        Meter { total: collection.count().saturating_mul(parts), done: Cell::new(0) }
-    }
+/// Records or entries between two changes of what is shown, for its text is formatted anew.
+const SHOWN_EACH: i64 = 512;
 
-    fn step(&self, op: &Op) {
-        self.done.set(self.done.get() + VALIDATE_ASK_EACH);
-        // Of several hundred documents each, for the text is formatted anew.
-        if self.done.get() % (VALIDATE_ASK_EACH * 16) == 0 {
-            let total = self.total.max(self.done.get());
-            op.set_progress("Validate: scanning records and index entries", self.done.get(), total);
+impl Meter {
+    fn step(&self, op: &Op, step: ValidateStep) {
+        let shown = Some((step.name, step.done / SHOWN_EACH));
+        if self.shown.replace(shown) != shown {
+            op.set_progress(step.name, step.done, step.total);
         }
     }
 }
