@@ -12,7 +12,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nagi_bson::{DocBuf, doc, json};
 use nagi_budget::Budget;
@@ -409,17 +409,31 @@ fn stop(
     store: &Store,
 ) -> Result<(), Failure> {
     log::info!(target: "NETWORK", id = 20562; "Shutdown: going to close listening sockets");
+    let mut last = Instant::now();
+    let mut lap = || (std::mem::replace(&mut last, Instant::now()).elapsed().as_millis()) as u64;
     server.stop();
-    if let Some(console) = console {
-        console.stop();
-    }
-    listeners.stop(GRACE);
+    let interrupting = lap();
+    // Both wait for requests that run.
+    std::thread::scope(|scope| {
+        let console = console.map(|console| scope.spawn(|| console.stop()));
+        listeners.stop(GRACE);
+        if let Some(console) = console {
+            // A panic was already reported.
+            let _ = console.join();
+        }
+    });
+    let requests = lap();
     if let Some(exporter) = exporter {
         exporter.join();
     }
     server.close_diagnostic_data();
     server.close_audit_log();
-    store.close().map_err(|error| not_written(&error))
+    let recorders = lap();
+    let closed = store.close().map_err(|error| not_written(&error));
+    log::info!(target: "CONTROL", id = 8_200_416, interruptMillis = interrupting,
+        requestsMillis = requests, recordersMillis = recorders, storeMillis = lap();
+        "Shutdown: what took its time");
+    closed
 }
 
 fn not_written(error: &dyn std::fmt::Display) -> Failure {

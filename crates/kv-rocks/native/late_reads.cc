@@ -4,10 +4,14 @@
 // a merge of ten files with documents of 14 MB holds ten of them. They also keep the buffer with which a file was read
 // until its last entry. Iterators of scans wait with the read if the index has the first key of each block. So
 // compactions get those, which read when their value is needed, and which are replaced once a large value was passed.
+//
+// They end when the database is to be closed, as if it was being closed: RocksDB's own flag for that stops flushes, too,
+// and its call to cancel compactions is heard after a thousand entries, which may be gigabytes.
 
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -36,6 +40,8 @@ class LateIterator : public rocksdb::InternalIterator {
     const rocksdb::SliceTransform* prefix;
     bool skip_filters;
     size_t read_ahead;
+    // Outlives the database.
+    const std::atomic<bool>* closing;
 
     rocksdb::InternalIterator* New() const {
       return table->NewIterator(*reads, prefix, nullptr, skip_filters, rocksdb::TableReaderCaller::kCompaction,
@@ -45,10 +51,13 @@ class LateIterator : public rocksdb::InternalIterator {
 
   explicit LateIterator(const Source& source) : source_(source), inner_(source.New()) {}
 
-  bool Valid() const override { return inner_ != nullptr && inner_->Valid(); }
+  bool Valid() const override { return !ended_ && inner_ != nullptr && inner_->Valid(); }
   rocksdb::Slice key() const override { return inner_->key(); }
   rocksdb::Slice user_key() const override { return inner_->user_key(); }
-  rocksdb::Status status() const override { return inner_ == nullptr ? rocksdb::Status::OK() : inner_->status(); }
+  rocksdb::Status status() const override {
+    if (ended_) return rocksdb::Status::ShutdownInProgress();
+    return inner_ == nullptr ? rocksdb::Status::OK() : inner_->status();
+  }
 
   // Empty if the block cannot be read. Then the iterator is not valid any more and has the error, so that the
   // compaction fails with its next step.
@@ -63,6 +72,10 @@ class LateIterator : public rocksdb::InternalIterator {
 
   void Next() override {
     if (!Valid()) return;
+    if (source_.closing->load(std::memory_order_relaxed)) {
+      ended_ = true;
+      return;
+    }
     inner_->Next();
     if (is_large_) Release();
   }
@@ -133,12 +146,14 @@ class LateIterator : public rocksdb::InternalIterator {
   std::unique_ptr<rocksdb::InternalIterator> inner_;
   rocksdb::PinnedIteratorsManager* pins_ = nullptr;
   mutable bool is_large_ = false;
+  bool ended_ = false;
 };
 
 // Passes everything to RocksDB's table, except for iterators of compactions.
 class LateTable : public rocksdb::TableReader {
  public:
-  explicit LateTable(std::unique_ptr<rocksdb::TableReader>&& inner) : inner_(std::move(inner)) {}
+  LateTable(std::unique_ptr<rocksdb::TableReader>&& inner, const std::atomic<bool>* closing)
+      : inner_(std::move(inner)), closing_(closing) {}
 
   rocksdb::InternalIterator* NewIterator(const rocksdb::ReadOptions& reads, const rocksdb::SliceTransform* prefix,
                                          rocksdb::Arena* arena, bool skip_filters, rocksdb::TableReaderCaller caller,
@@ -146,7 +161,7 @@ class LateTable : public rocksdb::TableReader {
     // With an upper bound the index may be ahead of the entry, and its key with it.
     if (caller == rocksdb::TableReaderCaller::kCompaction && arena == nullptr &&
         reads.iterate_upper_bound == nullptr) {
-      return new LateIterator({inner_.get(), &reads, prefix, skip_filters, read_ahead});
+      return new LateIterator({inner_.get(), &reads, prefix, skip_filters, read_ahead, closing_});
     }
     return inner_->NewIterator(reads, prefix, arena, skip_filters, caller, read_ahead, allow_unprepared_value);
   }
@@ -202,13 +217,16 @@ class LateTable : public rocksdb::TableReader {
 
  private:
   const std::unique_ptr<rocksdb::TableReader> inner_;
+  const std::atomic<bool>* const closing_;
 };
 
 // Has the name of RocksDB's own, whose options may be changed while the database is open.
 class LateTables : public rocksdb::BlockBasedTableFactory {
  public:
-  using BlockBasedTableFactory::BlockBasedTableFactory;
   using BlockBasedTableFactory::NewTableReader;
+
+  LateTables(const rocksdb::BlockBasedTableOptions& options, const std::atomic<bool>* closing)
+      : BlockBasedTableFactory(options), closing_(closing) {}
 
   rocksdb::Status NewTableReader(const rocksdb::ReadOptions& reads, const rocksdb::TableReaderOptions& options,
                                  std::unique_ptr<rocksdb::RandomAccessFileReader>&& file, uint64_t file_size,
@@ -216,18 +234,23 @@ class LateTables : public rocksdb::BlockBasedTableFactory {
     std::unique_ptr<rocksdb::TableReader> inner;
     const rocksdb::Status status =
         BlockBasedTableFactory::NewTableReader(reads, options, std::move(file), file_size, &inner, prefetch);
-    if (inner != nullptr) *table = std::make_unique<LateTable>(std::move(inner));
+    if (inner != nullptr) *table = std::make_unique<LateTable>(std::move(inner), closing_);
     return status;
   }
 
   std::unique_ptr<rocksdb::TableFactory> Clone() const override { return std::make_unique<LateTables>(*this); }
+
+ private:
+  const std::atomic<bool>* closing_;
 };
 
 }  // namespace
 
 extern "C" {
 
-void nagi_options_tables(rocksdb_options_t* options, const rocksdb_block_based_table_options_t* table) noexcept {
-  options->rep.table_factory = std::make_shared<LateTables>(table->rep);
+// `closing` outlives the database; compactions end once it is true.
+void nagi_options_tables(rocksdb_options_t* options, const rocksdb_block_based_table_options_t* table,
+                         const std::atomic<bool>* closing) noexcept {
+  options->rep.table_factory = std::make_shared<LateTables>(table->rep, closing);
 }
 }

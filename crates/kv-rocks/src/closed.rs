@@ -8,12 +8,12 @@
 //!
 //! RocksDB's checksums detect a flipped bit when its block is read. They do not detect a truncated file list: a
 //! MANIFEST that lost its last record is a shorter, valid MANIFEST, and a log that lost its tail looks the same as
-//! after a crash. After an orderly shutdown everything is in table files, and these are listed here, so any
-//! difference is damage. Sizes and checksums are those of the files, encrypted or not. The next start checks and
-//! removes the file. So after a crash there is none, and a torn tail of the log is accepted: its writes were not
-//! acknowledged as durable.
+//! after a crash. After an orderly shutdown everything is in table files, unless it was too much to wait for, and
+//! these are listed here, so any difference is damage. Sizes and checksums are those of the files, encrypted or not.
+//! The next start checks and removes the file. So after a crash there is none, and a torn tail of the log is accepted:
+//! its writes were not acknowledged as durable.
 
-use std::{fs, io, path::Path};
+use std::{fs, io, path::Path, time::Instant};
 
 use crc32c::crc32c;
 use nagi_encryption::Keys;
@@ -23,6 +23,9 @@ use crate::{db::Db, encrypted};
 
 const FILE: &str = "nagi.closed";
 const FILE_BYTES_MAX: u64 = 64 << 20;
+/// The memtables that a close writes to files: what a slow disk takes within about a second. They may have hundreds of
+/// megabytes, which a stop does not wait for.
+const FLUSHED_MAX: u64 = 64 << 20;
 
 /// The result of checking the file.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,8 +38,42 @@ pub(crate) enum Closed {
     Damaged(Vec<String>),
 }
 
+/// How a database came to rest.
+pub(crate) struct Settled {
+    /// Everything is in table files, and their record is written.
+    pub(crate) flushed: bool,
+    pub(crate) flushed_ms: u64,
+    /// The time for compactions to end.
+    pub(crate) stopped_ms: u64,
+}
+
+/// Ends flushes and compactions. What is in memory, of `unflushed_bytes`, is written to table files, and recorded, if
+/// that is little; otherwise, and if that fails, the next start reads the log, which is synced: nothing is lost.
+pub(crate) fn settle(
+    (dir, files): (&Path, &Path),
+    db: &Db,
+    unflushed_bytes: u64,
+    keys: Option<&Keys>,
+) -> Settled {
+    let begun = Instant::now();
+    let flushes = unflushed_bytes <= FLUSHED_MAX;
+    let flushed = if flushes { db.flush_memtables() } else { Ok(()) };
+    let flushed_ms = begun.elapsed().as_millis() as u64;
+    db.stop_background();
+    let stopped_ms = begun.elapsed().as_millis() as u64 - flushed_ms;
+    let noted = match flushes {
+        true => flushed.and_then(|()| write(dir, files, db, keys)),
+        false => Ok(()),
+    };
+    if let Err(error) = &noted {
+        log::warn!(target: "STORAGE", id = 7_702_041, error:% = error;
+            "The clean shutdown could not be recorded; the next start recovers from the journal");
+    }
+    Settled { flushed: flushes && noted.is_ok(), flushed_ms, stopped_ms }
+}
+
 /// Records the state of a database that does not change any more. Durable on return.
-pub(crate) fn write(dir: &Path, files: &Path, db: &Db, keys: Option<&Keys>) -> Result<()> {
+fn write(dir: &Path, files: &Path, db: &Db, keys: Option<&Keys>) -> Result<()> {
     let mut text = format!("sequence {}\n", db.sequence());
     for name in ["CURRENT".to_owned(), current(files, keys)?] {
         let crc = crc32c(&fs::read(files.join(&name))?);

@@ -8,7 +8,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nagi_encryption::{FileCipher, Keys};
@@ -227,12 +227,16 @@ impl Rocks {
     /// The orderly shutdown, which runs once: flushes everything, then records the files.
     fn end(&self) -> Result<()> {
         let core = &*self.core;
+        let mut last = Instant::now();
+        let mut lap =
+            || (std::mem::replace(&mut last, Instant::now()).elapsed().as_millis()) as u64;
         core.journal.stop();
         core.governor.stop();
         core.reclaim.stop();
         core.upkeep.stop();
         core.warm_up.stop();
         core.db.stop_compacting();
+        core.db.end_compacting();
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
         }
@@ -240,20 +244,19 @@ impl Rocks {
         if core.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        let jobs = lap();
         // After a failure nothing is written, and the ring buffer stays, as after a kill.
         core.journal.trust().check().and_then(|()| core.sync_log())?;
-        // Without the record the next start replays the log, as after a crash: nothing is lost.
-        let noted = core.db.flush_memtables().and_then(|()| {
-            core.db.stop_background();
-            closed::write(&core.dir, &core.files, &core.db, core.keys.as_deref())
-        });
-        if let Err(error) = noted {
-            log::warn!(target: "STORAGE", id = 7_702_041, error:% = error;
-                "The clean shutdown could not be recorded; the next start recovers from the journal");
-        }
+        let log_synced = lap();
+        let unflushed = stats::unflushed_bytes(&core.db);
+        let folders = (&*core.dir, &*core.files);
+        let settled = closed::settle(folders, &core.db, unflushed, core.keys.as_deref());
         if let Some(ring_buffer) = &core.ring_buffer {
             ring_buffer.retire();
         }
+        log::info!(target: "STORAGE", id = 8_200_417, jobsMillis = jobs, logMillis = log_synced,
+            memtablesMillis = settled.flushed_ms, compactionsMillis = settled.stopped_ms,
+            flushed = settled.flushed; "The storage engine is closed");
         Ok(())
     }
 }
@@ -706,6 +709,10 @@ impl Maintenance for Rocks {
 
     fn hold_files(&self, watch: &mut Watch<'_>) -> Result<bool> {
         rewrite::hold(&self.core.db, watch)
+    }
+
+    fn begin_close(&self) {
+        self.core.db.end_compacting();
     }
 
     fn release_files(&self) -> Result<()> {

@@ -7,7 +7,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
 use nagi_kv::Space;
@@ -30,6 +30,8 @@ pub(crate) struct Damaged {
     met: AtomicU32,
     resting: AtomicU32,
     last: Mutex<String>,
+    /// The database is to be closed: compactions end.
+    pub(crate) closing: AtomicBool,
 }
 
 fn bit(space: Space) -> u32 {

@@ -108,6 +108,10 @@ pub trait Maintenance: Send + Sync {
     /// Makes every commit that has returned durable.
     fn flush(&self) -> Result<()>;
 
+    /// `close` follows within seconds: ends work in the background that need not be done, so that requests that run
+    /// finish sooner. Returns within milliseconds.
+    fn begin_close(&self) {}
+
     /// The last call before the process exits: makes everything durable, and records an orderly shutdown if the
     /// engine keeps such a record. Writes fail afterwards.
     fn close(&self) -> Result<()> {

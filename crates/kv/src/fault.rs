@@ -403,6 +403,10 @@ impl Maintenance for Faulty {
         self.inner.flush()
     }
 
+    fn begin_close(&self) {
+        self.inner.begin_close();
+    }
+
     fn close(&self) -> Result<()> {
         self.faults.check(Point::Maintain)?;
         self.inner.close()

@@ -54,6 +54,11 @@ impl Store {
         self.engine.flush().map_err(engine)
     }
 
+    /// The store is closed within seconds: work in the background ends that need not be done.
+    pub fn begin_close(&self) {
+        self.engine.begin_close();
+    }
+
     /// Keeps the data files unchanged until `release_files`; an error of `watch` cancels the wait for that.
     pub fn hold_files(&self, watch: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let mut ended = Ok(());

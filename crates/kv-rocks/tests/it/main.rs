@@ -3,6 +3,7 @@
 mod allocations;
 mod apart;
 mod cache;
+mod closing;
 mod compressors;
 mod crash;
 mod damage;

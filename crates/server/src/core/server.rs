@@ -272,6 +272,7 @@ impl Server {
         self.clients.cursors.clear();
         self.clients.snapshots.clear();
         self.upkeep.fsync.release_all();
+        self.store.begin_close();
         self.upkeep.backups.close();
         self.upkeep.signal.end();
         self.spans.close();

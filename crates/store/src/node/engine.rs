@@ -212,6 +212,10 @@ impl Maintenance for Member {
         self.inner().flush()
     }
 
+    fn begin_close(&self) {
+        self.inner().begin_close();
+    }
+
     fn close(&self) -> Result<()> {
         self.leave();
         self.inner().close()

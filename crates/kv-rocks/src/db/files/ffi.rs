@@ -119,9 +119,29 @@ impl Db {
         unsafe { ffi::rocksdb_enable_manual_compaction(self.raw) }
     }
 
+    /// Cancels compactions, and begins none any more: the database is to be closed. Flushes go on, and writes do not
+    /// wait for compactions. Returns at once, but for a write of the options' file for each space.
+    pub(crate) fn end_compacting(&self) {
+        if self.damaged().closing.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.interrupt_compacting();
+        if let Err(error) = self.disable_compactions(true) {
+            log::warn!(target: "STORAGE", id = 8_200_418, error:% = error;
+                "Compactions cannot be ended before the database is closed");
+        }
+    }
+
     /// Enables or disables automatic compactions.
     pub(crate) fn set_compacts_by_itself(&self, on: bool) -> Result<()> {
-        let value = if on { c"false" } else { c"true" };
+        match on && self.damaged().closing.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => self.disable_compactions(!on),
+        }
+    }
+
+    fn disable_compactions(&self, disabled: bool) -> Result<()> {
+        let value = if disabled { c"true" } else { c"false" };
         for space in self.spaces().filter(|space| !self.damaged().rests(*space)) {
             // SAFETY: one name and one value, both copied.
             checked(|error| unsafe {

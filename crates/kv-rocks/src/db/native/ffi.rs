@@ -5,6 +5,7 @@ use std::{
     ffi::{c_char, c_int, c_uchar, c_void},
     path::Path,
     ptr, slice,
+    sync::atomic::AtomicBool,
 };
 
 use nagi_kv::{Error, Result};
@@ -68,10 +69,12 @@ unsafe extern "C" {
     pub(crate) fn nagi_options_merge_differences(options: *mut ffi::rocksdb_options_t);
     /// Gives each large entry a data block of its own.
     pub(crate) fn nagi_table_large_alone(table: *mut ffi::rocksdb_block_based_table_options_t);
-    /// The format of table files. Compactions read their large values late (native/late_reads.cc).
+    /// The format of table files. Compactions read their large values late, and end once `closing` is true, which
+    /// outlives the database (native/late_reads.cc).
     pub(crate) fn nagi_options_tables(
         options: *mut ffi::rocksdb_options_t,
         table: *const ffi::rocksdb_block_based_table_options_t,
+        closing: *const AtomicBool,
     );
     /// Makes memtables remember the last insertion of each prefix of this length.
     pub(crate) fn nagi_options_insert_near_last(

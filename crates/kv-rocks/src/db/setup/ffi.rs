@@ -10,7 +10,7 @@ use std::{
     ffi::{CStr, CString, OsStr, c_char, c_int},
     os::unix::ffi::OsStrExt,
     path::Path,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use nagi_encryption::Keys;
@@ -131,7 +131,10 @@ impl Setup {
                 (&raw const *reuse).cast(),
                 reuse.threshold().as_ptr().cast_const(),
             );
-            let spaces = Space::ALL.iter().map(|space| space_options(*space, options, cache));
+            let mut damaged = Box::<Damaged>::default();
+            let closing: *const AtomicBool = &raw const damaged.closing;
+            let spaces =
+                Space::ALL.iter().map(|space| space_options(*space, options, cache, closing));
             let database = database_options(options, system, cache);
             let keys = options.keys.clone();
             let encrypted = keys.as_ref().map(encrypted::Environment::new);
@@ -147,7 +150,6 @@ impl Setup {
             ffi::rocksdb_options_set_ratelimiter(database, limiter);
             lower_priority_of_compaction();
             native::nagi_compaction_last_at_the_disk(database);
-            let mut damaged = Box::<Damaged>::default();
             damaged.work_memory.clone_from(&options.work_memory);
             listen(database, &damaged);
             let spaces: Vec<_> = spaces.collect();
@@ -384,11 +386,12 @@ impl Blocks {
 /// documents than in a small block.
 const RECORD_BLOCKS: Blocks = Blocks { bytes: 8 << 10, entries_per_key: 4, first_keys: true };
 
-/// SAFETY: `cache` is a live cache.
+/// SAFETY: `cache` is a live cache, and `closing` outlives the database.
 unsafe fn space_options(
     space: Space,
     options: &Options,
     cache: *mut ffi::rocksdb_cache_t,
+    closing: *const AtomicBool,
 ) -> *mut ffi::rocksdb_options_t {
     let whole = options.write_buffer() as usize;
     let (write_buffer, blocks) = match space {
@@ -450,7 +453,7 @@ unsafe fn space_options(
         ffi::rocksdb_options_set_uncache_aggressiveness(cf, UNCACHE_AGGRESSIVENESS);
         set_compression(cf, options.compressor(space), options);
         let table = table_options(blocks, cache);
-        native::nagi_options_tables(cf, table);
+        native::nagi_options_tables(cf, table, closing);
         ffi::rocksdb_block_based_options_destroy(table);
         cf
     }

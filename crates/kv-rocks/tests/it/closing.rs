@@ -1,0 +1,94 @@
+//! A close waits for nothing that the next start can do.
+
+use std::time::{Duration, Instant};
+
+use nagi_kv::Space;
+use nagi_kv_rocks::{Options, open};
+
+use crate::{
+    Scratch, options_at,
+    reopen::{count, gauge, get, put},
+};
+
+const VALUE_BYTES: usize = 1 << 20;
+
+/// What does not compress.
+fn value(n: u8) -> Vec<u8> {
+    let mut state = u64::from(n) + 1;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u8
+    };
+    (0..VALUE_BYTES).map(|_| next()).collect()
+}
+
+/// Polls until it is so.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn much_in_memory_is_left_to_the_log() {
+    let scratch = Scratch::new();
+    let record = scratch.path().join("nagi.closed");
+    let options = Options {
+        cache_bytes: 1 << 30,
+        write_buffer_bytes: Some(512 << 20),
+        ..options_at(scratch.path())
+    };
+    let engine = open(scratch.path(), &options).expect("opens");
+    // Each is in the change log, too.
+    for n in 0..40 {
+        put(&engine, Space::Records, &[n], &value(n));
+    }
+    assert!(gauge(&engine, "memtable_bytes") > 64 << 20);
+    engine.close().expect("closes");
+    assert_eq!(gauge(&engine, "checkpoints"), 0, "nothing was flushed");
+    drop(engine);
+    assert!(!record.exists(), "the log is needed");
+
+    let engine = open(scratch.path(), &options).expect("opens");
+    assert_eq!(count(&engine, Space::Records), 40);
+    assert!((0..40).all(|n| get(&engine, Space::Records, &[n]) == Some(value(n))));
+    // Little is written, and recorded.
+    put(&engine, Space::Records, &[40], b"one more");
+    engine.close().expect("closes");
+    drop(engine);
+    assert!(record.exists());
+    let engine = open(scratch.path(), &options).expect("opens");
+    assert_eq!(get(&engine, Space::Records, &[40]), Some(b"one more".to_vec()));
+}
+
+#[test]
+fn no_compaction_begins_before_a_close_and_writes_go_on() {
+    let scratch = Scratch::new();
+    let options = Options { write_buffer_bytes: Some(1 << 20), ..options_at(scratch.path()) };
+    let engine = open(scratch.path(), &options).expect("opens");
+    let write = |from: u8, to: u8| {
+        for n in from..to {
+            put(&engine, Space::Records, &[n], &value(n));
+        }
+    };
+    write(0, 20);
+    until("compactions run", || gauge(&engine, "compaction_bytes_read") > 0);
+    engine.begin_close();
+    // The lock of fsync is released by the stop, too.
+    engine.hold_files(&mut |_, _| true).expect("holds");
+    engine.release_files().expect("releases");
+    until("they end", || gauge(&engine, "compactions_running") == 0);
+    let (read, flushed) = (gauge(&engine, "compaction_bytes_read"), gauge(&engine, "checkpoints"));
+    write(20, 60);
+    until("they are flushed", || gauge(&engine, "checkpoints") > flushed + 8);
+    assert_eq!(gauge(&engine, "compaction_bytes_read"), read);
+    engine.close().expect("closes");
+    drop(engine);
+    // The next start compacts again.
+    let engine = open(scratch.path(), &options).expect("opens");
+    assert!((0..60).all(|n| get(&engine, Space::Records, &[n]) == Some(value(n))));
+    until("compactions run again", || gauge(&engine, "compaction_bytes_read") > 0);
+}
