@@ -592,7 +592,7 @@ fn modes_are_not_mixed() {
     insert(&alone, &name("d.c"), &doc! { "_id": 1 }).unwrap();
     assert_eq!(
         error(with(NodeMode::Member, "two:2")),
-        "98: another node owns the data: one:1. it does not share them"
+        "98: another node owns the data: one:1. It does not share them"
     );
     alone.close().unwrap();
     let member = with(NodeMode::Member, "two:2").unwrap();
