@@ -17,7 +17,7 @@ pub(crate) mod exit {
     pub(crate) const PANIC: u8 = 101;
 
     /// The status if the store cannot be opened: data of a newer version is not damaged, nor is that of a cluster that
-    /// does not answer or that another node owns.
+    /// does not answer, or whose data a server has alone.
     pub(crate) fn of_store(error: &nagi_error::Error) -> u8 {
         match error.code() {
             Code::UNSUPPORTED_FORMAT => DATA_FOLDER,
