@@ -36,12 +36,12 @@ impl Store {
             members.note_changed_settings(&reloaded.replaced);
             members.note_changed_settings(&reloaded.published);
             self.publish_reloaded(reloaded);
-            members.version.store(board.changes.version, SeqCst);
         }
         members.is_behind.store(false, SeqCst);
         members.open(&board.intents);
-        // Before the others are told of the new version.
         members.follow_settings(board.settings)?;
+        // The others are told of it from now on.
+        members.version.store(board.changes.version, SeqCst);
         Ok(board)
     }
 
