@@ -1,5 +1,5 @@
-//! The nodes that share the store, of which each is a router. Each tells the others of itself when it starts; that it is
-//! there is told by its lease.
+//! The nodes that share the store, of which each is a router. Each tells the others of itself when it starts; its lease
+//! tells that it is there.
 //!
 //!   {host: "one:27017", started: Date, version: "8.0.4"}     in the entry of its seat
 

@@ -188,7 +188,8 @@ fn users_and_roles_hold_at_all_servers_when_the_change_is_answered() {
     may(insert, false);
     does(
         &mut one,
-        "{createRole: 'writer', roles: [], privileges: [{resource: {db: 'test', collection: 'c'}, actions: ['insert']}]}",
+        "{createRole: 'writer', roles: [], privileges: [{resource: {db: 'test', collection: 'c'}, \
+          actions: ['insert']}]}",
     );
     does(&mut one, "{updateUser: 'user', roles: ['writer']}");
     may(insert, true);
@@ -209,7 +210,8 @@ fn users_and_roles_hold_at_all_servers_when_the_change_is_answered() {
     // As restore tools write them.
     does(
         &mut one,
-        "{update: 'system.users', updates: [{q: {user: 'user'}, u: {$set: {roles: [{role: 'readWrite', db: 'test'}]}}}]}",
+        "{update: 'system.users', updates: [{q: {user: 'user'}, u: {$set: {roles: [{role: 'readWrite', \
+          db: 'test'}]}}}]}",
     );
     may(insert, true);
     does(&mut one, "{updateUser: 'user', pwd: 'new'}");
@@ -277,7 +279,7 @@ fn default_concerns_hold_at_all_servers() {
         assert!(format!("{}", shown.get("defaultWriteConcern")).contains("w: 1"), "{shown:?}");
         assert_eq!(shown.get("defaultReadConcernSource").as_str(), Some("global"));
     }
-    // Somebody writes what is none: the ones before stay, and the server goes on to follow.
+    // Somebody writes what is none: the ones before stay, and later changes are followed.
     let broken = "{update: 'settings', updates: [{q: {_id: 'ReadWriteConcernDefaults'}, u: {$set: \
                    {defaultWriteConcern: {w: {}}}}}]}";
     assert!(is_ok(&one.run("config", json::parse(broken).unwrap().as_doc())));

@@ -3,7 +3,7 @@
 //!   CHANGES        {v: 1, version, since, recent: [version, ident, ..]}   of the catalog; written by each change
 //!   CATALOG_LOCK   {v: 1, node: UUID}                                     the node that is changing the catalog
 //!   INTENTS        {v: 1, intents: [{id, node: UUID, idents: [..]}]}      collections that no node may write to
-//!   SETTINGS       {v: 1, version}                                        of the documents that servers have in memory;
+//!   SETTINGS       {v: 1, version}                                        of documents that servers have in memory;
 //!                                                                         written by each commit that changes some
 //!
 //! A key that is missing is one of a new cluster: version 0, no lock, no intents.

@@ -1,7 +1,7 @@
 //! Seats: the nodes that share the data. Each has a number, and under it a lease and fences of its own.
 //!
-//!   Catalog   SEAT | number (4)     {v: 1, node: UUID, renewed, until: Timestamp, name, about: {..}, version, closed: [..],
-//!                                   settings}
+//!   Catalog   SEAT | number (4)     {v: 1, node: UUID, renewed, until: Timestamp, name, about: {..}, version,
+//!                                   closed: [..], settings}
 //!
 //! The node that has the seat writes the entry, as does one that declares it dead: it removes it.
 

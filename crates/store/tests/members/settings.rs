@@ -165,7 +165,7 @@ fn a_node_that_has_died_is_waited_for_as_long_as_its_lease() {
     assert_eq!(living.nodes().unwrap().unwrap().len(), 1);
 }
 
-/// The outcome of the commit is not known at first: whatever became of it, no node has another value than the stored one.
+/// The outcome of the commit is not known at first: whatever became of it, each node has the stored value.
 #[test]
 fn a_commit_without_an_answer_leaves_no_node_behind() {
     let engine = Arc::new(Minimal::new());
