@@ -17,7 +17,7 @@ pub(crate) mod exit {
     pub(crate) const PANIC: u8 = 101;
 
     /// The status if the store cannot be opened: data of a newer version is not damaged, nor is that of a cluster that
-    /// does not answer or that another node owns.
+    /// does not answer, or whose data a server has alone.
     pub(crate) fn of_store(error: &nagi_error::Error) -> u8 {
         match error.code() {
             Code::UNSUPPORTED_FORMAT => DATA_FOLDER,
@@ -75,9 +75,10 @@ pub(crate) mod exit {
             the expected values and the nearest name, and for a file the line."),
         status(CRITICAL, "doctor", "there is a critical finding",
             "Fix it before the server is used; it is first in the list."),
-        status(CLUSTER, "serve", "with --storageEngine tikv: the cluster does not answer at the start, or another node \
-            owns the data, or has taken them over while this one did not answer", "Start the server again later, as \
-            a supervisor does. The message names the placement drivers or the other node."),
+        status(CLUSTER, "serve", "with --storageEngine tikv: the cluster does not answer at the start, or a server of \
+            an older release has the data alone, or the other servers have given this one up, because it did not \
+            renew its lease", "Start the server again later, as a supervisor does. The message names the placement \
+            drivers or the other server."),
         status(UNRECOVERABLE, "serve", "the data is damaged, --repair failed, or the journal or the data could not be \
             written", "Read the log. Start once with --repair to save what is readable, or restore a backup. Check \
             the disk."),

@@ -1,14 +1,14 @@
-//! A server over a cluster as one of several nodes: its name, and its end when another node has taken over the data.
+//! A server over a cluster as one of several nodes: its name, and its end when the other ones have given it up.
 //!
-//! Such a server can neither read nor write any more, and never will: only a new process can become the owner again.
-//! So it ends, with a status by which a supervisor starts it anew.
+//! Such a server can neither read nor write any more, and never will: only a new process can become a node again. So it
+//! ends, with a status by which a supervisor starts it anew.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock, Weak};
 
 use nagi_proc::machine;
 use nagi_server::Server;
-use nagi_store::{NodeOptions, OnLost};
+use nagi_store::{NodeMode, NodeOptions, OnLost};
 
 use crate::failure::{Failure, exit};
 use crate::options::Options;
@@ -22,10 +22,11 @@ pub(crate) struct Takeover {
 }
 
 impl Takeover {
-    /// The options of the store, which tells `this` of a takeover.
+    /// The options of the store, which tells `this` when the other nodes have given it up.
     pub(crate) fn node(this: &Arc<Takeover>, options: &Options) -> NodeOptions {
         let told = Arc::clone(this);
         NodeOptions {
+            mode: NodeMode::Member,
             name: name(options.net.port),
             on_lost: OnLost::new(move || {
                 told.has_happened.store(true, SeqCst);
@@ -35,7 +36,7 @@ impl Takeover {
         }
     }
 
-    /// From now on a takeover shuts the server down; also one that has happened already.
+    /// From now on it shuts the server down; also if it has happened already.
     pub(crate) fn ends(&self, server: &Arc<Server>) {
         // There is one server.
         let _ = self.server.set(Arc::downgrade(server));
@@ -50,15 +51,15 @@ impl Takeover {
         }
     }
 
-    /// The failure of a server that has ended because of a takeover.
+    /// The failure of a server that has ended because of it.
     pub(crate) fn failure(&self) -> Result<(), Failure> {
         match self.has_happened.load(SeqCst) {
             true => Err(Failure {
                 code: exit::CLUSTER,
                 id: 8_200_414,
-                message: "Terminating: another node has taken over the data",
-                error: "DBPathInUse: this process did not renew its lease in time, and another one owns the data now; \
-                        it may be started again to wait for them"
+                message: "Terminating: the other nodes have given this one up",
+                error: "ShutdownInProgress: this process did not renew its lease in time, and its writes are refused \
+                        now; started again, it is a new node"
                     .to_owned(),
             }),
             false => Ok(()),

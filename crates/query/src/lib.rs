@@ -54,7 +54,8 @@ pub use operators_used::{
 };
 pub use plan::find::{FindRequest, lone_id};
 pub use plan::{
-    Hint, ShapeRequest, clear_index_filters, clear_plans, list_index_filters, set_index_filter,
+    Hint, ShapeRequest, clear_index_filters, clear_plans, index_filter_document, index_filter_ids,
+    install_index_filters, is_index_filter_of_none, list_index_filters, set_index_filter,
 };
 pub use query_shape::{has_query_shape, query_shape, statistics_shape};
 pub use query_shape_names::{Replace, replace_fields, replace_names};

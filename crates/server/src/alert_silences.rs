@@ -1,6 +1,7 @@
 //! `local.nagi.alerts`: the silences of alerts, which last beyond a restart of the server.
 //!
-//! One document has all of them, at most one for each rule, so that it is replaced as a whole.
+//! One document has all of them, at most one for each rule, so that it is replaced as a whole. Of several nodes that
+//! share the data each has its own: a rule is about the figures of one server.
 
 use nagi_bson::{DocBuf, Value};
 use nagi_error::Result;
@@ -19,10 +20,19 @@ fn namespace() -> Result<Namespace> {
 }
 
 impl Server {
+    /// The `_id` of this server's document.
+    fn silences_id(&self) -> String {
+        match &self.router {
+            Some(_) => format!("{ID} {}", self.host_and_port()),
+            None => ID.to_owned(),
+        }
+    }
+
     /// The silences that were stored: names of rules, and when each ends, in milliseconds since 1970. None if they
     /// cannot be read, which is logged.
     pub fn alert_silences(&self) -> Vec<(String, i64)> {
-        let found = namespace().and_then(|namespace| persisted::find(&self.store, &namespace, ID));
+        let id = self.silences_id();
+        let found = namespace().and_then(|namespace| persisted::find(&self.store, &namespace, &id));
         match found {
             Ok(found) => found.map_or(Vec::new(), |doc| parse(&doc)),
             Err(error) => {
@@ -39,7 +49,7 @@ impl Server {
     pub fn keep_alert_silences(&self, silences: &[(String, i64)]) -> bool {
         let Some(_writing) = self.upkeep.fsync.begin_write(Writer::New) else { return false };
         let doc = DocBuf::build(|out| {
-            out.put("_id", ID);
+            out.put("_id", self.silences_id().as_str());
             out.array("silences", |list| {
                 for (rule, until_ms) in silences {
                     list.doc(|one| {

@@ -16,6 +16,7 @@ use crate::auth::Auth;
 use crate::auth::tokens::Tokens;
 use crate::cache_size::CacheSize;
 use crate::commands;
+use crate::core::nodes;
 use crate::core::scripting::ENGINES_MAX;
 use crate::core::server::Server;
 use crate::core::server_state::{Clients, Identity, Settings, Startup, Upkeep};
@@ -32,7 +33,7 @@ use crate::spans::Spans;
 use crate::token_trust::TokenTrust;
 use crate::top::Top;
 use crate::transport_security::TransportSecurity;
-use crate::upkeep::jobs;
+use crate::upkeep::{jobs, shared_settings};
 
 /// The configuration that `app` passes.
 pub struct ServerConfig {
@@ -269,6 +270,8 @@ impl ServerBuilder {
         nagi_query::on_worker_start(crate::timeslice::reset_thread);
         let server = Arc::new(self.server);
         server.settings.params.apply_all(&server);
+        shared_settings::follow(&server)?;
+        nodes::tell(&server)?;
         server.warn_of_replica_data()?;
         server.mirror_all_views()?;
         server.audit_startup()?;

@@ -49,6 +49,8 @@ pub(crate) enum CatalogKey {
     CatalogLock = 13,
     /// The collections that no node may write to at this moment; one key.
     Intents = 14,
+    /// How often the documents that servers have in memory were changed; one key.
+    Settings = 15,
 }
 
 impl Ident {

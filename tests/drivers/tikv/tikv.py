@@ -1,112 +1,43 @@
 """The server over TiKV: tikv.py NAGI FOLDER. Prints each failure and a count.
 
-A placement driver and a store (tests/tikv), and one or two servers over them. Tested: what a driver sees of a server
+A placement driver and a store (tests/tikv), and up to three servers over them. Tested: what a driver sees of a server
 that is a router, transactions and retryable writes, the suites of pymongo that need no restart, options, refused starts,
-kills and orderly restarts of the server, a second server, a takeover, and writers while the store and the placement
-driver are killed. FULL=1 in the environment adds what waits for time-outs of 20 seconds.
+kills and orderly restarts of the server, several servers at once (`several.py`), and writers while the store and the
+placement driver are killed. FULL=1 in the environment adds what waits for time-outs of 20 seconds.
 """
-import json
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 import uuid
 
 import pymongo
 from bson import Binary, Int64, ObjectId, Timestamp
-from pymongo.errors import AutoReconnect, DuplicateKeyError, OperationFailure, PyMongoError
+from pymongo.errors import DuplicateKeyError, PyMongoError
 from pymongo.read_concern import ReadConcern
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "common"))
 sys.path.insert(0, os.path.join(HERE, "..", "tls"))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "tikv"))
+import several  # noqa: E402
 from checks import Running, check, equal, fails, finish, section, wait_until  # noqa: E402
 from cluster import Cluster  # noqa: E402
+from nodes import CLUSTER, FOLDER, NAGI, PORT, Node, valid  # noqa: E402
 from pki import Authority  # noqa: E402
+from writers import PASSING, Transfer, Writer, acknowledged, end, gone_on, prepare, progress, transferred  # noqa: E402
 
 
-def quiet_ports(count):
-    """The first of so many free ports, and of those of their consoles. Servers are started on them again and again, so
-    they are not of the range that the system takes for connections."""
-    def is_free(port):
-        with socket.socket() as free:
-            return free.connect_ex(("127.0.0.1", port)) != 0
-    while True:
-        first = random.randrange(20_000, 31_000)
-        if all(is_free(port + more) for port in range(first, first + count) for more in (0, 1000)):
-            return first
-
-
-NAGI, FOLDER, PORT = sys.argv[1], sys.argv[2], quiet_ports(10)
-CLUSTER = 5  # the exit status for a cluster that does not answer, or that belongs to another node
 FULL = os.environ.get("FULL") == "1"
 # Of kills of the placement driver and the store.
 ROUNDS = 4 if FULL else 1
 RAW = []  # sessions that stay open
 TESTS = ("--setParameter", "enableTestCommands=1")
-# What a request may be told while a part of the cluster is away: not reachable, and an unknown outcome.
-PASSING = {6, 11602}
 # Of crud.py: without 5,000 updates by _id in one message, which are 20,000 round trips, more than its time-out allows.
 PARTS = "handshake insert_find updates errors cursors types indexes texts collations geometry windows aggregation admin " \
     "concurrency compression files"
-
-
-class Node:
-    """A server over a prefix of the cluster, and a client of it."""
-
-    started = []
-
-    def __init__(self, name, address, number=0, *flags):
-        self.folder = os.path.join(FOLDER, name)
-        self.log_path = self.folder + ".log"
-        os.makedirs(self.folder, exist_ok=True)
-        self.port = PORT + number
-        self.begun = time.monotonic()
-        self.process = subprocess.Popen(
-            [NAGI, "serve", "--dbpath", self.folder, "--port", str(self.port), "--bind_ip", "127.0.0.1", "--logpath",
-             self.log_path, "--logappend", "--noconsole", "--storageEngine", "tikv", "--storageUri", address,
-             *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.client = None
-        Node.started.append(self)
-
-    def ready(self):
-        """Waits until it answers; the seconds since its start."""
-        self.client = pymongo.MongoClient("127.0.0.1", self.port, serverSelectionTimeoutMS=40000)
-        self.client.admin.command("ping")
-        return time.monotonic() - self.begun
-
-    def stop(self, how=signal.SIGTERM, seconds=60):
-        """Its exit status."""
-        if self.client:
-            self.client.close()
-        self.process.send_signal(how)
-        return self.ended(seconds)
-
-    def ended(self, seconds=60):
-        return self.process.wait(seconds)
-
-    def log(self, number):
-        """The attributes of the lines of the log with an id."""
-        with open(self.log_path, encoding="utf-8") as log:
-            lines = (json.loads(line) for line in log if '"id":%d,' % number in line)
-            return [line.get("attr", {}) for line in lines]
-
-    def refusal(self):
-        """The exit status of a start that is refused, and the error of its log."""
-        status = self.ended()
-        errors = self.log(28595) + self.log(20557)
-        return status, errors[-1]["error"] if errors else ""
-
-
-def valid(database, name="c"):
-    report = database.command("validate", name, full=True)
-    check("valid", report["valid"], report)
 
 
 def run(*arguments, seconds=60):
@@ -440,7 +371,7 @@ def restarts(name, address):
     node.stop(signal.SIGKILL)
     node = Node(name, address)
     after_kill = node.ready()
-    check("a start after a kill waits for the lease", after_kill < 20, after_kill)
+    check("a start after a kill waits for nothing", after_kill < 6, after_kill)
     c = node.client.restarts.c
     equal("the data are there", (c.count_documents({}), c.estimated_document_count()), (500, 500))
     valid(node.client.restarts)
@@ -454,117 +385,11 @@ def restarts(name, address):
     return node
 
 
-def second(node, address):
-    """A second server is refused as long as the first one lives."""
-    other = Node("second", address, 1)
-    status, error = other.refusal()
-    check("a second server", status == CLUSTER and "DBPathInUse: another node owns the data: " in error, (status, error))
-    check("names the owner", ":%d, process %d." % (node.port, node.process.pid) in error, error)
-    equal("the first one goes on", node.client.restarts.c.count_documents({}), 501)
-
-
-def takeover(node, address):
-    """A server that does not run for longer than its lease ends; the other one has all it has acknowledged."""
-    node.client.restarts.c.insert_one({"_id": "before", "n": 1})
-    node.process.send_signal(signal.SIGSTOP)
-    other = Node("second", address, 1)
-    waited = other.ready()
-    check("the other one takes over", waited < 20, waited)
-    check("with all writes", other.client.restarts.c.find_one("before") is not None)
-    other.client.restarts.c.insert_one({"_id": "after", "n": 2})
-    node.process.send_signal(signal.SIGCONT)
-    equal("the first one ends", node.ended(), CLUSTER)
-    equal("and says why", (len(node.log(8200394)), len(node.log(8200414))), (1, 1))
-    equal("the other one goes on", other.client.restarts.c.count_documents({}), 503)
-    print("takeover after %.1f s" % waited, flush=True)
-    return other
-
-
-class Writer(threading.Thread):
-    """Appends its numbers to lists and inserts them, each once, and notes what it was told."""
-
-    def __init__(self, node, number):
-        super().__init__(daemon=True)
-        self.collection = node.client.faults.c
-        self.number, self.stopped = number, False
-        self.sure, self.unsure, self.problems, self.codes = set(), set(), [], set()
-
-    def run(self):
-        n = 0
-        while not self.stopped:
-            element = n * 10 + self.number
-            n += 1
-            try:
-                if n % 2:
-                    self.collection.insert_one({"_id": element, "u": element})
-                else:
-                    self.collection.update_one({"_id": "list%d" % (n % 3)}, {"$push": {"l": element}}, upsert=True)
-                self.sure.add(element)
-            except AutoReconnect as error:
-                self.problems.append(repr(error))
-            except OperationFailure as error:
-                self.codes.add(error.code)
-                if error.code == 11602:
-                    self.unsure.add(element)
-                elif error.code not in PASSING:
-                    self.problems.append(repr(error))
-
-
-class Transfer(Writer):
-    """Moves money between accounts, in transactions that also note it, and notes what it was told."""
-
-    def __init__(self, node, number):
-        super().__init__(node, number)
-        self.client = node.client
-
-    def run(self):
-        n = 0
-        with self.client.start_session() as session:
-            while not self.stopped:
-                element, n = n * 10 + self.number, n + 1
-                try:
-                    session.with_transaction(lambda session: self.once(session, element))
-                    self.sure.add(element)
-                except AutoReconnect as error:
-                    self.problems.append(repr(error))
-                except OperationFailure as error:
-                    self.codes.add(error.code)
-                    if error.has_error_label("UnknownTransactionCommitResult"):
-                        self.unsure.add(element)
-                    elif error.code not in PASSING:
-                        self.problems.append(repr(error))
-
-    def once(self, session, element):
-        db = self.client.faults
-        source = element % 4
-        db.accounts.update_one({"_id": source}, {"$inc": {"sum": -1}}, session=session)
-        db.accounts.update_one({"_id": (source + 1) % 4}, {"$inc": {"sum": 1}}, session=session)
-        db.transfers.insert_one({"_id": element}, session=session)
-
-
-def transferred(node, transfers):
-    """The sum is what it was, and what was told is what is there."""
-    sure, unsure = set().union(*(t.sure for t in transfers)), set().union(*(t.unsure for t in transfers))
-    found = [d["_id"] for d in node.client.faults.transfers.find()]
-    equal("the sum of all accounts", sum(d["sum"] for d in node.client.faults.accounts.find()), 400)
-    equal("no acknowledged transaction is lost", sorted(sure - set(found)), [])
-    equal("none is there that was refused", sorted(set(found) - sure - unsure), [])
-    balance = {n: 100 for n in range(4)}
-    for element in found:
-        balance[element % 4] -= 1
-        balance[(element % 4 + 1) % 4] += 1
-    equal("each took effect once", {d["_id"]: d["sum"] for d in node.client.faults.accounts.find()}, balance)
-    print("faults: %d transactions, %d with unknown outcome, codes %s" % (
-        len(sure), len(unsure), sorted(set().union(*(t.codes for t in transfers)))), flush=True)
-
-
 def faults(cluster, node):
     """Writers while the placement driver is killed, while the store does not answer, and while the store is killed."""
-    node.client.faults.c.create_index("u", unique=True, sparse=True)
-    node.client.faults.accounts.insert_many({"_id": n, "sum": 100} for n in range(4))
-    node.client.faults.create_collection("transfers")
-    transfers = [Transfer(node, number) for number in range(2)]
-    writers = [Writer(node, number) for number in range(4)] + transfers
+    prepare(node.client)
+    transfers = [Transfer(node.client, number) for number in range(2)]
+    writers = [Writer(node.client, number) for number in range(4)] + transfers
     for writer in writers:
         writer.start()
     for round_ in range(ROUNDS):
@@ -580,29 +405,19 @@ def faults(cluster, node):
             cluster.kill("STORE")
             cluster.restart("STORE")
             gone_on(writers, "store killed")
-    for writer in writers:
-        writer.stopped = True
-    for writer in writers:
-        writer.join(120)
-        check("a writer ends", not writer.is_alive() and not writer.problems, writer.problems[:3])
-    acknowledged(node, [w for w in writers if w not in transfers])
-    transferred(node, transfers)
+    end(writers)
+    acknowledged(node.client, [w for w in writers if w not in transfers])
+    transferred(node.client, transfers)
     cluster.kill("STORE")
     cluster.restart("STORE")
     check("the server goes on with a new store", wait_until(lambda: works(node), 60))
-    acknowledged(node, [w for w in writers if w not in transfers])
-    transferred(node, transfers)
+    acknowledged(node.client, [w for w in writers if w not in transfers])
+    transferred(node.client, transfers)
 
 
 def missed(node, times):
     """Waits until the server has noticed so many times that the cluster does not answer."""
     check("the log says that the cluster is away", wait_until(lambda: len(node.log(8200410)) >= times, 60), times)
-
-
-def gone_on(writers, what):
-    begun = time.monotonic()
-    progress(writers, what)
-    print("%s: writers go on %.1f s after it is back" % (what, time.monotonic() - begun), flush=True)
 
 
 def limits(cluster, node):
@@ -633,25 +448,6 @@ def limits(cluster, node):
         equal("a find that was killed", waiting.code(), 11601)
         check("ends at once", time.monotonic() - begun < 1, time.monotonic() - begun)
     check("it goes on", wait_until(lambda: c.count_documents({}) == 1, 30))
-
-
-def acknowledged(node, writers):
-    """What writers were told is what is there."""
-    sure, unsure = set().union(*(w.sure for w in writers)), set().union(*(w.unsure for w in writers))
-    found = [d["_id"] for d in node.client.faults.c.find({"_id": {"$type": "int"}})]
-    found += [n for d in node.client.faults.c.find({"l": {"$exists": True}}) for n in d["l"]]
-    equal("nothing is there twice", len(found), len(set(found)))
-    equal("no acknowledged write is lost", sorted(sure - set(found)), [])
-    equal("nothing is there that was refused", sorted(set(found) - sure - unsure), [])
-    valid(node.client.faults)
-    print("faults: %d writes, %d with unknown outcome, codes %s" % (
-        len(sure), len(unsure), sorted(set().union(*(w.codes for w in writers)))), flush=True)
-
-
-def progress(writers, what):
-    """Waits until each writer has had some writes acknowledged."""
-    goals = [len(writer.sure) + 5 for writer in writers]
-    check(what, wait_until(lambda: all(len(w.sure) >= goal for w, goal in zip(writers, goals)), 60), [w.codes for w in writers])
 
 
 def silent(cluster, node):
@@ -788,8 +584,7 @@ def main():
             section(part, node)
             print("%s: %.1f s" % (part.__name__, time.monotonic() - begun), flush=True)
         node = after_kill(node, address)
-        section(second, node, address)
-        node = takeover(node, address)
+        node = several.run(node, address)
         section(limits, cluster, node)
         section(faults, cluster, node)
         if FULL:

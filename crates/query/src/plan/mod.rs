@@ -97,7 +97,8 @@ mod usable;
 pub(crate) use build::{FindSpec, can_pick, nearest, nothing, pick, plan};
 pub(crate) use cache::{Entry as CacheEntry, PlanCache, Shape, hex, is_computed, short};
 pub use cache::{
-    ShapeRequest, clear_index_filters, clear_plans, list_index_filters, set_index_filter,
+    ShapeRequest, clear_index_filters, clear_plans, index_filter_document, index_filter_ids,
+    install_index_filters, is_index_filter_of_none, list_index_filters, set_index_filter,
 };
 pub(crate) use distinct::distinct_scan;
 pub use hint::Hint;

@@ -58,12 +58,14 @@ const OPTIONS: WriteOptions<'static> = WriteOptions {
     keep_empty_timestamps: true,
 };
 
-/// Adds a document. `exists` makes the error for a document whose `_id` exists already.
+/// Adds a document. `exists` makes the error for a document whose `_id` exists already, `not_first` the one for a
+/// document that has to be the first user or role.
 pub(crate) fn insert(
     store: &Store,
     kind: Kind,
     doc: Doc<'_>,
     exists: &dyn Fn() -> Error,
+    not_first: Option<&dyn Fn() -> Error>,
 ) -> Result<()> {
     let (users, version) = (kind.namespace(), admin("system.version"));
     loop {
@@ -74,6 +76,13 @@ pub(crate) fn insert(
             else {
                 return Ok(false);
             };
+            // Another node may have added the first one since that was looked at. If it does so at this moment, it is a
+            // conflict: both write the version of the settings (`nagi_store`, `members/settings.rs`).
+            if let Some(refuse) = not_first
+                && has_any(txn)?
+            {
+                return Err(refuse());
+            }
             if txn.reader().find_id(&users, doc.get("_id"))?.is_some() {
                 return Err(exists());
             }
@@ -94,6 +103,18 @@ pub(crate) fn insert(
             Ok(_) => {}
         }
     }
+}
+
+/// Returns true if there is any user or role.
+fn has_any(txn: &WriteTxn<'_>) -> Result<bool> {
+    for kind in [Kind::Users, Kind::Roles] {
+        if let Some(collection) = txn.collection(&kind.namespace())
+            && txn.reader().scan(&collection, true)?.advance()?
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Replaces the document with that `_id` by the result of `change`. Returns false if there is none.
@@ -120,7 +141,7 @@ pub(crate) fn put(store: &Store, kind: Kind, id: &str, doc: Doc<'_>) -> Result<(
         if replace(store, kind, id, &mut |_| Ok(doc.to_buf()))? {
             return Ok(());
         }
-        match insert(store, kind, doc, &taken) {
+        match insert(store, kind, doc, &taken, None) {
             Err(error) if error.code() == nagi_error::Code::DUPLICATE_KEY => {}
             done => return done,
         }

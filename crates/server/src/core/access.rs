@@ -187,7 +187,8 @@ pub(crate) fn check(
     }
 }
 
-fn needs_login(command: &str) -> Error {
+/// The error of a request without a login.
+pub(crate) fn needs_login(command: &str) -> Error {
     err!(Code::UNAUTHORIZED, "Command {command} requires authentication")
 }
 
@@ -201,10 +202,15 @@ pub(crate) fn check_first_user(
     connection: &Connection,
     command: &str,
 ) -> Result<()> {
-    if server.auth.is_enabled() && connection.login.is_none() && !is_exempt(server, connection)? {
+    if is_by_nobody(server, connection) && !is_exempt(server, connection)? {
         return Err(needs_login(command));
     }
     Ok(())
+}
+
+/// Returns true for a client that has to log in and has not: it may create the first user or role, and no other.
+pub(crate) fn is_by_nobody(server: &Server, connection: &Connection) -> bool {
+    server.auth.is_enabled() && connection.login.is_none()
 }
 
 /// Checks the rights of a request again that has waited: meanwhile they may have been revoked.

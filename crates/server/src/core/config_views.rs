@@ -8,13 +8,15 @@
 //! splits. The request runs on a handle of the store in memory, so each kind of read works, also a `$lookup` from one
 //! of these collections into another. A cursor continues with what there is by then.
 
+use std::collections::BTreeMap;
+
 use nagi_bson::{Binary, Doc, DocBuf, DocWriter, Value};
 use nagi_error::{Code, Result, bail};
 use nagi_store::{Namespace, Uuid, WriteOptions};
 use sha2::{Digest, Sha256};
 
-use crate::clock;
 use crate::core::command::Context;
+use crate::core::nodes::{self, Node};
 use crate::core::server::Server;
 use crate::request::Request;
 use crate::router::sharded::{self, Sharded};
@@ -135,19 +137,28 @@ pub(crate) fn shard(router: &Router, host: &str) -> DocBuf {
     })
 }
 
-/// This router. Others have connections and clients of their own.
+/// The nodes whose leases last; each tells what only it knows ([`nodes`]). A node that was killed, and
+/// started again at once, has two leases for a moment.
 fn routers(facts: &Facts<'_>) -> Result<Vec<DocBuf>> {
-    let up_secs = (clock::micros_since(facts.server.identity.started) / 1_000_000) as i64;
-    let now_ms = clock::wall_ms();
-    Ok(vec![DocBuf::build(|w| {
-        w.put("_id", &facts.host);
-        w.array("advisoryHostFQDNs", |_| {});
-        w.put("created", Value::DateTime(now_ms - up_secs * 1000));
-        w.put("mongoVersion", crate::limits::COMPATIBLE_VERSION);
-        w.put("ping", Value::DateTime(now_ms));
-        w.put("up", up_secs);
-        w.put("waiting", true);
-    })])
+    let mut all = BTreeMap::new();
+    for node in nodes::all(facts.server)? {
+        let older = all.get(&node.host).is_some_and(|other: &Node| other.ping_ms > node.ping_ms);
+        if !older {
+            all.insert(node.host.clone(), node);
+        }
+    }
+    let doc = |node: &Node| {
+        DocBuf::build(|w| {
+            w.put("_id", node.host.as_str());
+            w.array("advisoryHostFQDNs", |_| {});
+            w.put("created", Value::DateTime(node.started_ms));
+            w.put("mongoVersion", node.version.as_str());
+            w.put("ping", Value::DateTime(node.ping_ms));
+            w.put("up", (node.ping_ms - node.started_ms).max(0) / 1000);
+            w.put("waiting", true);
+        })
+    };
+    Ok(all.values().map(doc).collect())
 }
 
 fn databases(facts: &Facts<'_>) -> Result<Vec<DocBuf>> {

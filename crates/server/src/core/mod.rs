@@ -11,6 +11,7 @@ pub(crate) mod cursors;
 pub(crate) mod login;
 pub(crate) mod login_by_certificate;
 pub(crate) mod needs;
+pub(crate) mod nodes;
 pub(crate) mod parameters;
 pub(crate) mod producer;
 pub(crate) mod scripting;

@@ -28,6 +28,7 @@ use crate::profile::Profiles;
 use crate::random::random_bytes;
 use crate::session::Sessions;
 use crate::settings::cluster_params::ClusterParams;
+use crate::settings::index_filters::IndexFilters;
 use crate::settings::params::Parameters;
 use crate::settings::query_settings::AllQuerySettings;
 use crate::settings::rw_defaults::RwDefaults;
@@ -111,6 +112,7 @@ impl Clients {
 pub(crate) struct Settings {
     pub(crate) params: Arc<Parameters>,
     pub(crate) query_settings: AllQuerySettings,
+    pub(crate) index_filters: IndexFilters,
     pub(crate) cluster_params: ClusterParams,
     pub(crate) rw_defaults: RwDefaults,
     pub(crate) write_block: WriteBlock,
@@ -126,6 +128,7 @@ impl Settings {
         Ok(Settings {
             params,
             query_settings: AllQuerySettings::open(store)?,
+            index_filters: IndexFilters::default(),
             cluster_params: ClusterParams::open(store)?,
             rw_defaults: RwDefaults::open(store)?,
             write_block: WriteBlock::open(store)?,

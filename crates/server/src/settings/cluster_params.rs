@@ -53,20 +53,30 @@ static ROWS: &[Row] = &[
 #[derive(Default)]
 pub(crate) struct ClusterParams {
     kept: RwLock<Vec<Option<DocBuf>>>,
-    changing: Mutex<()>,
+    /// One at a time reads them: the last one has read last.
+    rereading: Mutex<()>,
     /// `defaultMaxTimeMS.readOperations`: every read loads it.
     read_time_ms: std::sync::atomic::AtomicI64,
 }
 
 impl ClusterParams {
     pub(crate) fn open(store: &Store) -> Result<ClusterParams> {
-        let kept = ROWS.iter().map(|row| persisted::read(store, COLLECTION, row.name));
-        let params = ClusterParams {
-            kept: RwLock::new(kept.collect::<Result<_>>()?),
-            ..ClusterParams::default()
-        };
-        params.apply(store);
+        let params = ClusterParams::default();
+        params.reread(store)?;
         Ok(params)
+    }
+
+    /// Reads them anew. A get for each.
+    pub(crate) fn reread(&self, store: &Store) -> Result<()> {
+        let _one = self.rereading.lock();
+        // The others are not kept here.
+        let read = |row: &Row| match row.check {
+            Some(_) => persisted::read(store, COLLECTION, row.name),
+            None => Ok(None),
+        };
+        *self.kept.write() = ROWS.iter().map(read).collect::<Result<_>>()?;
+        self.apply(store);
+        Ok(())
     }
 
     fn apply(&self, store: &Store) {
@@ -97,7 +107,6 @@ impl ClusterParams {
                 "{name} cannot be set by setClusterParameter: use setQuerySettings"
             );
         };
-        let _one = self.changing.lock();
         let mut fields = Vec::new();
         let mut out = DocWriter::new(&mut fields);
         check(given, &mut out)?;
@@ -108,9 +117,7 @@ impl ClusterParams {
             w.extend(Doc::trusted(&fields));
         });
         persisted::write(store, COLLECTION, doc.as_doc())?;
-        self.kept.write()[at] = Some(doc);
-        self.apply(store);
-        Ok(())
+        self.reread(store)
     }
 
     /// Returns the parameter as `getClusterParameter` shows it.

@@ -4,6 +4,7 @@
 pub(crate) mod about;
 pub(crate) mod cluster_params;
 pub(crate) mod identity_providers;
+pub(crate) mod index_filters;
 pub(crate) mod params;
 pub(crate) mod persisted;
 pub(crate) mod query_settings;

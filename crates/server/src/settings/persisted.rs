@@ -28,8 +28,30 @@ pub(crate) fn write(store: &Store, collection: &str, doc: Doc<'_>) -> Result<()>
     replace(store, &namespace(collection), doc)
 }
 
-/// Inserts `doc`, whose `_id` is a string, or replaces the existing document. It is durable on return.
+/// Inserts `doc`, whose `_id` is a string, or replaces the existing document. It is durable on return, and all nodes
+/// that share the data have read it.
 pub(crate) fn replace(store: &Store, namespace: &Namespace, doc: Doc<'_>) -> Result<()> {
+    change_in(store, namespace, doc.get("_id"), &mut |_| Ok(doc.to_buf()))
+}
+
+/// Replaces the document `id` of `config.<collection>` by what `change` makes of it, or inserts that, as [`replace`]
+/// does. Another node may change the document at the same time, so `change` must not rely on what is in memory; it may
+/// be called again.
+pub(crate) fn change(
+    store: &Store,
+    collection: &str,
+    id: &str,
+    change: &mut dyn FnMut(Option<Doc<'_>>) -> Result<DocBuf>,
+) -> Result<()> {
+    change_in(store, &namespace(collection), Value::String(id), change)
+}
+
+fn change_in(
+    store: &Store,
+    namespace: &Namespace,
+    id: Value<'_>,
+    change: &mut dyn FnMut(Option<Doc<'_>>) -> Result<DocBuf>,
+) -> Result<()> {
     const OPTIONS: WriteOptions<'static> = WriteOptions {
         durability: Durability::Synced,
         interrupt: None,
@@ -45,15 +67,16 @@ pub(crate) fn replace(store: &Store, namespace: &Namespace, doc: Doc<'_>) -> Res
         }
         let written = store.write(OPTIONS, &mut |txn| {
             let Some(collection) = txn.collection(namespace) else { return Ok(false) };
-            let Some(record) = txn.reader().find_id(&collection, doc.get("_id"))? else {
-                txn.insert(&collection, doc)?;
+            let Some(record) = txn.reader().find_id(&collection, id)? else {
+                txn.insert(&collection, change(None)?.as_doc())?;
                 return Ok(true);
             };
             txn.lock(&collection, record.key())?;
             let mut buffer = RecordBuf::default();
             let old = txn.reader().record(&collection, record.key(), &mut buffer)?;
             let Some(old) = old.map(|old| old.to_buf()) else { return Ok(false) };
-            txn.update(&collection, record.key(), old.as_doc(), doc)?;
+            let new = change(Some(old.as_doc()))?;
+            txn.update(&collection, record.key(), old.as_doc(), new.as_doc())?;
             Ok(true)
         });
         // The collection or the document was dropped concurrently: try again.

@@ -25,6 +25,23 @@ struct Chosen {
 }
 
 impl Chosen {
+    /// Reads the stored document.
+    fn parse(stored: Option<Doc<'_>>) -> Result<Chosen> {
+        let mut chosen = Chosen::default();
+        let Some(doc) = stored else { return Ok(chosen) };
+        let read = doc.get("defaultReadConcern").as_doc().map(|doc| doc.get("level"));
+        chosen.read_level = read.and_then(|level| level.as_str()).map(str::to_owned);
+        if let Value::Doc(write) = doc.get("defaultWriteConcern") {
+            chosen.write = owned(&WriteConcern::parse_doc(write)?);
+        }
+        if let (Value::Timestamp(at), Value::DateTime(ms)) =
+            (doc.get("updateOpTime"), doc.get("updateWallClockTime"))
+        {
+            chosen.updated = Some((at, ms));
+        }
+        Ok(chosen)
+    }
+
     fn read_number(&self) -> u8 {
         let level = self.read_level.as_deref();
         let at = READ_LEVELS.iter().position(|known| Some(*known) == level);
@@ -40,30 +57,39 @@ pub(crate) struct RwDefaults {
     chosen: RwLock<Chosen>,
     /// The read level again, as its position in [`READ_LEVELS`] + 1: queries read it without a lock.
     read_default: AtomicU8,
-    changing: Mutex<()>,
+    /// One at a time reads them: the last one has read last.
+    rereading: Mutex<()>,
     /// When they were last read or changed on this server, in milliseconds since 1970.
     local_ms: std::sync::atomic::AtomicI64,
 }
 
 impl RwDefaults {
     pub(crate) fn open(store: &Store) -> Result<RwDefaults> {
-        let mut chosen = Chosen::default();
-        if let Some(doc) = persisted::read(store, COLLECTION, ID)? {
-            let read = doc.get("defaultReadConcern").as_doc().map(|doc| doc.get("level"));
-            chosen.read_level = read.and_then(|level| level.as_str()).map(str::to_owned);
-            if let Value::Doc(write) = doc.get("defaultWriteConcern") {
-                chosen.write = owned(&WriteConcern::parse_doc(write)?);
-            }
-            if let (Value::Timestamp(at), Value::DateTime(ms)) =
-                (doc.get("updateOpTime"), doc.get("updateWallClockTime"))
-            {
-                chosen.updated = Some((at, ms));
-            }
+        let defaults = RwDefaults::default();
+        let stored = persisted::read(store, COLLECTION, ID)?;
+        defaults.choose(Chosen::parse(stored.as_ref().map(DocBuf::as_doc))?);
+        Ok(defaults)
+    }
+
+    /// Reads them anew. Concerns that a client has written into the collection itself, and that are none, are not used.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) fn reread(&self, store: &Store) -> Result<()> {
+        let _one = self.rereading.lock();
+        let stored = persisted::read(store, COLLECTION, ID)?;
+        match Chosen::parse(stored.as_ref().map(DocBuf::as_doc)) {
+            Ok(chosen) => self.choose(chosen),
+            Err(error) => log::warn!(target: "COMMAND", id = 8_200_401, error = error.message();
+                "The stored default read and write concern cannot be used; the ones before stay in use"),
         }
-        let local_ms = clock::wall_ms().into();
-        let read_default = AtomicU8::new(chosen.read_number());
-        let chosen = RwLock::new(chosen);
-        Ok(RwDefaults { chosen, read_default, local_ms, ..RwDefaults::default() })
+        Ok(())
+    }
+
+    fn choose(&self, chosen: Chosen) {
+        self.read_default.store(chosen.read_number(), Relaxed);
+        *self.chosen.write() = chosen;
+        self.local_ms.store(clock::wall_ms(), Relaxed);
     }
 
     /// The default write concern, if one was set.
@@ -95,29 +121,28 @@ impl RwDefaults {
                  be present"
             );
         }
-        let _one = self.changing.lock();
-        let mut chosen = self.chosen.read().clone();
-        if let Some(read) = read {
-            chosen.read_level = read_level(read)?;
-        }
-        match write {
-            Some(write) if write.is_empty() && chosen.write.is_some() => bail!(
-                Code::ILLEGAL_OPERATION,
-                "The global default write concern cannot be unset once it is set."
-            ),
-            Some(write) if !write.is_empty() => chosen.write = Some(write_default(write)?),
-            _ => {}
-        }
-        chosen.updated = Some((now, clock::wall_ms()));
-        let doc = DocBuf::build(|w| {
-            w.put("_id", ID);
-            write_chosen(&chosen, w);
-        });
-        persisted::write(store, COLLECTION, doc.as_doc())?;
-        self.read_default.store(chosen.read_number(), Relaxed);
-        *self.chosen.write() = chosen;
-        self.local_ms.store(clock::wall_ms(), std::sync::atomic::Ordering::Relaxed);
-        Ok(())
+        let read = read.map(read_level).transpose()?;
+        let unsets_write = write.is_some_and(|write| write.is_empty());
+        let write = write.filter(|write| !write.is_empty()).map(write_default).transpose()?;
+        persisted::change(store, COLLECTION, ID, &mut |stored| {
+            let mut chosen = Chosen::parse(stored)?;
+            if unsets_write && chosen.write.is_some() {
+                bail!(
+                    Code::ILLEGAL_OPERATION,
+                    "The global default write concern cannot be unset once it is set."
+                );
+            }
+            if let Some(level) = &read {
+                chosen.read_level.clone_from(level);
+            }
+            chosen.write = write.or(chosen.write);
+            chosen.updated = Some((now, clock::wall_ms()));
+            Ok(DocBuf::build(|w| {
+                w.put("_id", ID);
+                write_chosen(&chosen, w);
+            }))
+        })?;
+        self.reread(store)
     }
 
     /// Appends the fields of `getDefaultRWConcern`; `implicit` is the write concern if none was set.
@@ -136,7 +161,7 @@ impl RwDefaults {
 
     /// When they were last read or changed on this server.
     pub(crate) fn local_ms(&self) -> i64 {
-        self.local_ms.load(std::sync::atomic::Ordering::Relaxed)
+        self.local_ms.load(Relaxed)
     }
 }
 

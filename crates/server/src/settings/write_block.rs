@@ -19,15 +19,24 @@ const ID: &str = "";
 #[derive(Default)]
 pub(crate) struct WriteBlock {
     on: AtomicBool,
-    changing: Mutex<()>,
+    /// One at a time reads it: the last one has read last.
+    rereading: Mutex<()>,
 }
 
 impl WriteBlock {
     /// Reads the state that an earlier run stored.
     pub(crate) fn open(store: &Store) -> Result<WriteBlock> {
+        let block = WriteBlock::default();
+        block.reread(store)?;
+        Ok(block)
+    }
+
+    /// Reads the state anew.
+    pub(crate) fn reread(&self, store: &Store) -> Result<()> {
+        let _one = self.rereading.lock();
         let kept = persisted::read(store, COLLECTION, ID)?;
-        let on = kept.is_some_and(|doc| doc.get("blockUserWrites").is_truthy());
-        Ok(WriteBlock { on: AtomicBool::new(on), ..WriteBlock::default() })
+        self.on.store(kept.is_some_and(|doc| doc.get("blockUserWrites").is_truthy()), SeqCst);
+        Ok(())
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -40,14 +49,12 @@ impl WriteBlock {
     }
 
     pub(crate) fn set(&self, store: &Store, on: bool) -> Result<()> {
-        let _one = self.changing.lock();
         let doc = DocBuf::build(|w| {
             w.put("_id", ID);
             w.put("blockNewUserShardedDDL", false);
             w.put("blockUserWrites", on);
         });
         persisted::write(store, COLLECTION, doc.as_doc())?;
-        self.on.store(on, SeqCst);
-        Ok(())
+        self.reread(store)
     }
 }

@@ -114,7 +114,8 @@ fn reap_transactions(server: &Arc<Server>) -> Duration {
     let now = clock::wall_ms();
     let every = server.settings.params.int("logicalSessionRefreshMillis");
     let last = server.upkeep.records_swept_ms.load(std::sync::atomic::Ordering::Relaxed);
-    if now - last >= every {
+    // The records of sessions are those of all nodes.
+    if now - last >= every && server.store.does_work_for_all() {
         server.upkeep.records_swept_ms.store(now, std::sync::atomic::Ordering::Relaxed);
         let before = now - server.settings.params.int("localLogicalSessionTimeoutMinutes") * 60_000;
         let is_live = |id: &crate::session::SessionId| server.clients.sessions.is_known(id);

@@ -26,13 +26,26 @@ impl Server {
     fn try_mirror(&self, namespace: &Namespace) -> Result<()> {
         // Two changes of one view must write their documents in the order of the changes.
         let _one = self.upkeep.views_mirrored.lock();
-        let view = self.store.collection(namespace).filter(|found| found.is_view());
         let mirror = Namespace::new(namespace.database(), NAME)?;
-        if view.is_some() {
-            self.store.collection_or_create(&mirror)?;
+        let mut shown = self.shown(namespace);
+        loop {
+            if shown.is_some() {
+                self.store.collection_or_create(&mirror)?;
+            }
+            self.write_mirror(&mirror, namespace.as_str(), shown.as_ref())?;
+            // Another node may have changed the view, and written the document of a later change before this one.
+            let newest = self.shown(namespace);
+            if newest == shown {
+                return Ok(());
+            }
+            shown = newest;
         }
-        let shown = view.map(|view| describe(&view));
-        self.write_mirror(&mirror, namespace.as_str(), shown.as_ref())
+    }
+
+    /// The document of a view, if there is one.
+    fn shown(&self, namespace: &Namespace) -> Option<DocBuf> {
+        let view = self.store.collection(namespace).filter(|found| found.is_view());
+        view.map(|view| describe(&view))
     }
 
     /// Writes or removes the document of one view.

@@ -7,7 +7,7 @@ use nagi_server::{
     Connection, Log, LogDestination, OplogLimits, Outcome, Peer, Server, ServerBuilder,
     ServerConfig,
 };
-use nagi_store::{Oplog, Store, StoreOptions};
+use nagi_store::{NodeMode, NodeOptions, Oplog, Store, StoreOptions};
 
 /// A server on the memory engine with test commands enabled.
 pub(crate) fn server() -> Arc<Server> {
@@ -30,7 +30,14 @@ pub(crate) fn router() -> Arc<Server> {
 
 /// A router on this engine.
 pub(crate) fn router_on(engine: Arc<dyn nagi_kv::Engine>) -> Arc<Server> {
-    router_over(Store::open(engine, StoreOptions::default()).unwrap())
+    router_over(shared_store(engine, "node"))
+}
+
+/// A store that shares the data of the engine with others.
+pub(crate) fn shared_store(engine: Arc<dyn nagi_kv::Engine>, name: &str) -> Arc<Store> {
+    let name = name.to_owned();
+    let node = NodeOptions { mode: NodeMode::Member, name, ..NodeOptions::default() };
+    Store::open(engine, StoreOptions { node, ..StoreOptions::default() }).unwrap()
 }
 
 /// A router on an open store.

@@ -6,10 +6,11 @@ use std::sync::{Arc, Barrier};
 use nagi_bson::{DocBuf, Value, json};
 use nagi_kv::{Engine, Faults, Faulty, Minimal, Point};
 use nagi_server::ServerBuilder;
-use nagi_store::{Store, StoreOptions};
+use nagi_store::Store;
 
 use crate::client::{Client, is_ok, router, router_config, router_on, router_over};
 use crate::login::log_in;
+use crate::nodes::member;
 
 const LSID: &str = "lsid: {id: UUID(\"00112233-4455-6677-8899-aabbccddeeff\")}";
 const OTHER: &str = "lsid: {id: UUID(\"00112233-4455-6677-8899-aabbccddee00\")}";
@@ -59,8 +60,7 @@ fn next(engine: &Arc<Minimal>, before: (Client, Arc<Store>)) -> (Client, Arc<Sto
 }
 
 fn first(engine: &Arc<Minimal>) -> (Client, Arc<Store>) {
-    let engine: Arc<dyn Engine> = engine.clone();
-    let store = Store::open(engine, StoreOptions::default()).unwrap();
+    let store = member(engine, 0);
     (Client::new(&router_over(store.clone())), store)
 }
 
@@ -305,10 +305,11 @@ fn a_commit_without_an_answer_is_decided_once() {
     }
 }
 
-/// Two routers with sessions of their own, over one store.
+/// Two routers with sessions of their own, over two stores that share the data.
 fn two() -> (Client, Client) {
-    let (one, store) = first(&Arc::new(Minimal::new()));
-    (one, Client::new(&router_over(store)))
+    let engine = Arc::new(Minimal::new());
+    let ((one, _), (other, _)) = (first(&engine), first(&engine));
+    (one, other)
 }
 
 #[test]
@@ -441,8 +442,7 @@ fn what_is_recorded_is_there_after_a_restart() {
 
 #[test]
 fn commands_of_routers_need_privileges() {
-    let engine = Arc::new(Minimal::new());
-    let store = Store::open(engine, StoreOptions::default()).unwrap();
+    let store = member(&Arc::new(Minimal::new()), 0);
     let server = ServerBuilder::new(router_config(store, true)).unwrap().start().unwrap();
     // Not from this machine, whose clients may do something before there are users.
     let mut client = Client::from(&server, "192.0.2.1:50000");
@@ -548,7 +548,7 @@ fn statements_at_two_routers_at_once_are_executed_once() {
 
 #[test]
 fn the_roles_of_clusters_are_enough() {
-    let store = Store::open(Arc::new(Minimal::new()), StoreOptions::default()).unwrap();
+    let store = member(&Arc::new(Minimal::new()), 0);
     let server = ServerBuilder::new(router_config(store, true)).unwrap().start().unwrap();
     let mut root = Client::new(&server);
     for (user, role) in [("root", "root"), ("admin", "clusterAdmin"), ("monitor", "clusterMonitor")]

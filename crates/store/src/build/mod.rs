@@ -290,7 +290,9 @@ impl Store {
                 WriteOptions { interrupt: options.interrupt, ..Default::default() },
                 &mut |txn| {
                     conflicts.set(conflicts.get() + 1);
-                    put_batch(txn, collection, indexes, &ids, options)
+                    // Fewer records at a time after conflicts: some may be written again and again.
+                    let few = (ids.len() >> (conflicts.get() - 1).min(16)).max(1);
+                    put_batch(txn, collection, indexes, &ids[..few], options)
                 },
             )?;
             // Shorter batches after conflicts, and longer ones again without conflicts.

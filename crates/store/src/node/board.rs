@@ -1,12 +1,14 @@
-//! The board: what nodes that share the data tell each other of the catalog, in three keys of the catalog.
+//! The board: what nodes that share the data tell each other of the catalog, in four keys of the catalog.
 //!
 //!   CHANGES        {v: 1, version, since, recent: [version, ident, ..]}   of the catalog; written by each change
 //!   CATALOG_LOCK   {v: 1, node: UUID}                                     the node that is changing the catalog
 //!   INTENTS        {v: 1, intents: [{id, node: UUID, idents: [..]}]}      collections that no node may write to
+//!   SETTINGS       {v: 1, version}                                        of documents that servers have in memory;
+//!                                                                         written by each commit that changes some
 //!
 //! A key that is missing is one of a new cluster: version 0, no lock, no intents.
 
-use nagi_bson::{Array, Binary, Doc, DocBuf, Value, number};
+use nagi_bson::{Array, Binary, Doc, DocBuf, Value, doc, number};
 use nagi_kv::{Error, Read, Result, Space, Txn};
 
 use super::seat::NodeId;
@@ -91,24 +93,49 @@ pub(crate) struct Board {
     pub(crate) changes: Changes,
     pub(crate) lock: Option<NodeId>,
     pub(crate) intents: Vec<Intent>,
+    /// The version of the documents that servers have in memory.
+    pub(crate) settings: u64,
 }
 
 impl Board {
     /// Reads it, in one request.
     pub(crate) fn read(from: &(impl Read + ?Sized)) -> Result<Board> {
-        let keys = [CatalogKey::Changes, CatalogKey::CatalogLock, CatalogKey::Intents].map(key);
+        let keys = [
+            CatalogKey::Changes,
+            CatalogKey::CatalogLock,
+            CatalogKey::Intents,
+            CatalogKey::Settings,
+        ]
+        .map(key);
         let lent = keys.each_ref().map(<[u8; 5]>::as_slice);
-        let mut found: [Option<Vec<u8>>; 3] = Default::default();
+        let mut found: [Option<Vec<u8>>; 4] = Default::default();
         from.get_many(Space::Catalog, &lent, &mut |at, value| {
             found[at] = value.map(<[u8]>::to_vec);
         })?;
-        let [changes, lock, intents] = &found;
+        let [changes, lock, intents, settings] = &found;
         Ok(Board {
             changes: changes.as_deref().map(Changes::parse).transpose()?.unwrap_or_default(),
             lock: lock.as_deref().map(|stored| node(parsed(stored)?)).transpose()?,
             intents: intents.as_deref().map(parse_intents).transpose()?.unwrap_or_default(),
+            settings: settings.as_deref().map(parse_settings).transpose()?.unwrap_or_default(),
         })
     }
+}
+
+/// Stages the next version of the documents that servers have in memory, and returns it. Of two commits at once that
+/// change some, one is a conflict.
+pub(crate) fn advance_settings(txn: &mut dyn Txn) -> Result<u64> {
+    let key = key(CatalogKey::Settings);
+    let mut buf = Vec::new();
+    let stored = txn.get(Space::Catalog, &key, &mut buf)?;
+    let version = stored.map(parse_settings).transpose()?.unwrap_or_default() + 1;
+    let doc = doc! { "v": VERSION, "version": (version.cast_signed()) };
+    txn.put(Space::Catalog, &key, doc.as_bytes())?;
+    Ok(version)
+}
+
+fn parse_settings(stored: &[u8]) -> Result<u64> {
+    long(parsed(stored)?.get("version"))
 }
 
 pub(crate) fn put_lock(txn: &mut dyn Txn, node: NodeId) -> Result<()> {
@@ -218,8 +245,10 @@ mod tests {
         changes.put(&mut *txn).expect("puts");
         put_lock(&mut *txn, [2; 16]).expect("puts");
         put_intents(&mut *txn, &intents).expect("puts");
+        assert_eq!(advance_settings(&mut *txn).expect("puts"), 1);
+        assert_eq!(advance_settings(&mut *txn).expect("puts"), 2);
         txn.commit(Durability::Buffered).expect("commits");
-        let board = Board { changes, lock: Some([2; 16]), intents };
+        let board = Board { changes, lock: Some([2; 16]), intents, settings: 2 };
         assert_eq!(Board::read(memory.latest()).expect("reads"), board);
         let mut txn = memory.begin(TxnOptions::default()).expect("begins");
         remove_all_of(&mut *txn, [2; 16]).expect("removes");

@@ -11,6 +11,7 @@
 
 use std::time::Duration;
 
+use nagi_bson::DocBuf;
 use nagi_error::{Code, Result, bail};
 use nagi_kv::{
     Durability, Engine, Error, Space, Txn, TxnOptions,
@@ -101,7 +102,7 @@ pub(super) fn acquire(on: &dyn Engine, options: &NodeOptions) -> Result<Taken> {
                 seen = Some(holder);
                 thread::sleep(POLL);
             }
-            Ok(Met::Owner(holder)) => return in_use(&holder, options.mode),
+            Ok(Met::Owner(holder)) => return in_use(&holder),
             Ok(Met::Member(holder)) => bail!(
                 Code::DB_PATH_IN_USE,
                 "several nodes share the data, one of them is {}: this one would own them alone",
@@ -187,8 +188,16 @@ fn sit(on: &dyn Engine, own: &Holder, seconds: u32) -> nagi_kv::Result<Met> {
         }
         (None, None) => return Ok(Met::Full),
     };
-    let (until, name) = (end(read_stamp, seconds), own.name.clone());
-    Seat { number, node: own.node, until, name, report: Report::default() }.put(&mut *txn)?;
+    Seat {
+        number,
+        node: own.node,
+        renewed: read_stamp,
+        until: end(read_stamp, seconds),
+        name: own.name.clone(),
+        about: DocBuf::new(),
+        report: Report::default(),
+    }
+    .put(&mut *txn)?;
     put_fences(&mut *txn, number, own.node)?;
     // A node that had the data alone finds that it has not any more. Its fences are those of seat 0, which is the first
     // one that is taken then.
@@ -238,10 +247,7 @@ fn put_fences(txn: &mut dyn Txn, seat: u16, node: NodeId) -> nagi_kv::Result<()>
     slots::of_seat(seat).try_for_each(|number| mark.put(txn, number))
 }
 
-fn in_use<T>(holder: &Holder, mode: NodeMode) -> Result<T> {
-    let why = match mode {
-        NodeMode::Sole => "Several nodes at once are not supported yet",
-        NodeMode::Member => "it does not share them",
-    };
-    bail!(Code::DB_PATH_IN_USE, "another node owns the data: {}. {why}", holder.name)
+fn in_use<T>(holder: &Holder) -> Result<T> {
+    let name = &holder.name;
+    bail!(Code::DB_PATH_IN_USE, "another node owns the data: {name}. It does not share them")
 }

@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use nagi_bson::{Doc, DocBuf};
 use nagi_error::Result;
 use nagi_kv::{
     Durability, Engine, Error, Read, Snapshot, Txn, interrupt,
@@ -45,6 +46,8 @@ pub(crate) struct Lease {
     seat: Option<u16>,
     /// What the entry of the seat says.
     report: Mutex<Report>,
+    /// What the server says of itself there.
+    about: Mutex<DocBuf>,
     /// When the catalog was last found up to date, in milliseconds since `origin`: a node whose catalog may be older
     /// than a lease does not renew its own.
     fresh_ms: AtomicU64,
@@ -88,6 +91,7 @@ impl Lease {
             node,
             seat,
             report: Mutex::default(),
+            about: Mutex::default(),
             fresh_ms: AtomicU64::new(0),
             commits: AtomicU64::new(0),
             name: options.name.clone(),
@@ -160,6 +164,12 @@ impl Lease {
             *self.report.lock() = before;
         }
         done
+    }
+
+    /// Writes what the server says of itself; renews the lease.
+    pub(crate) fn describe(&self, about: Doc<'_>) -> nagi_kv::Result<()> {
+        *self.about.lock() = about.to_buf();
+        self.renew()
     }
 
     fn now_ms(&self) -> u64 {
@@ -328,8 +338,11 @@ impl Lease {
                 self.check_seat(&*txn, number)?;
                 match held {
                     true => {
-                        let report = self.report.lock().clone();
-                        Seat { number, node, until, name, report }.put(&mut *txn)?;
+                        let (about, report) =
+                            (self.about.lock().clone(), self.report.lock().clone());
+                        let seat =
+                            Seat { number, node, renewed: read_stamp, until, name, about, report };
+                        seat.put(&mut *txn)?;
                     }
                     false => enter::leave(&mut *txn, number, node)?,
                 }

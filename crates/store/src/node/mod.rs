@@ -60,7 +60,9 @@ use nagi_kv::Engine;
 
 use engine::Member;
 
-pub(crate) use board::{Board, Changes, Intent, put_intents, put_lock, remove_lock};
+pub(crate) use board::{
+    Board, Changes, Intent, advance_settings, put_intents, put_lock, remove_lock,
+};
 pub(crate) use lease::Lease;
 pub(crate) use seat::{NodeId, Report, Seat};
 

@@ -1,6 +1,7 @@
 //! Seats: the nodes that share the data. Each has a number, and under it a lease and fences of its own.
 //!
-//!   Catalog   SEAT | number (4)     {v: 1, node: UUID, until: Timestamp, name, version, closed: [..]}
+//!   Catalog   SEAT | number (4)     {v: 1, node: UUID, renewed, until: Timestamp, name, about: {..}, version,
+//!                                   closed: [..], settings}
 //!
 //! The node that has the seat writes the entry, as does one that declares it dead: it removes it.
 
@@ -24,6 +25,8 @@ pub(crate) struct Report {
     pub(crate) version: u64,
     /// The intents on whose collections it has no writers, in ascending order.
     pub(crate) closed: Vec<u64>,
+    /// The version of the documents that it has in memory.
+    pub(crate) settings: u64,
 }
 
 /// See the module's header.
@@ -31,9 +34,12 @@ pub(crate) struct Report {
 pub(crate) struct Seat {
     pub(crate) number: u16,
     pub(crate) node: NodeId,
-    /// The end of its lease: a stamp of the engine's clock.
+    /// When its lease was renewed, and its end: stamps of the engine's clock.
+    pub(crate) renewed: u64,
     pub(crate) until: u64,
     pub(crate) name: String,
+    /// What the server says of itself.
+    pub(crate) about: DocBuf,
     pub(crate) report: Report,
 }
 
@@ -74,12 +80,15 @@ impl Seat {
         DocBuf::build(|w| {
             w.put("v", VERSION);
             w.put("node", Value::Binary(Binary { subtype: 4, bytes: &self.node }));
+            w.put("renewed", Value::Timestamp(self.renewed));
             w.put("until", Value::Timestamp(self.until));
             w.put("name", self.name.as_str());
+            w.put("about", &self.about);
             w.put("version", self.report.version.cast_signed());
             w.array("closed", |w| {
                 self.report.closed.iter().for_each(|intent| w.push(intent.cast_signed()));
             });
+            w.put("settings", self.report.settings.cast_signed());
         })
     }
 
@@ -91,7 +100,8 @@ impl Seat {
                 "the entry of a node has version {version}, this server reads version {VERSION}"
             )));
         }
-        let (Value::Binary(node), Value::Timestamp(until)) = (doc.get("node"), doc.get("until"))
+        let (Value::Binary(node), Value::Timestamp(renewed), Value::Timestamp(until)) =
+            (doc.get("node"), doc.get("renewed"), doc.get("until"))
         else {
             return Err(damaged());
         };
@@ -101,8 +111,10 @@ impl Seat {
         let version = long(doc.get("version")).ok_or_else(damaged)?;
         let closed = doc.get("closed").as_array().ok_or_else(damaged)?;
         let closed = closed.iter().map(|intent| long(intent).ok_or_else(damaged));
-        let report = Report { version, closed: closed.collect::<Result<_>>()? };
-        Ok(Seat { number, node, until, name, report })
+        let settings = long(doc.get("settings")).ok_or_else(damaged)?;
+        let report = Report { version, closed: closed.collect::<Result<_>>()?, settings };
+        let about = doc.get("about").as_doc().ok_or_else(damaged)?.to_buf();
+        Ok(Seat { number, node, renewed, until, name, about, report })
     }
 }
 
@@ -117,8 +129,11 @@ mod tests {
 
     #[test]
     fn it_is_read_as_it_was_written() {
-        let report = Report { version: 1 << 40, closed: vec![1, u64::MAX] };
-        let seat = Seat { number: 127, node: [7; 16], until: 5 << 32, name: "a".into(), report };
+        let report = Report { version: 1 << 40, closed: vec![1, u64::MAX], settings: 3 };
+        let about = nagi_bson::doc! { "host": "a:1" };
+        let (renewed, until) = (4 << 32, 5 << 32);
+        let seat =
+            Seat { number: 127, node: [7; 16], renewed, until, name: "a".into(), about, report };
         assert_eq!(Seat::parse(127, seat.to_doc().as_bytes()).expect("parses"), seat);
         let newer = nagi_bson::doc! { "v": 2 };
         let error = Seat::parse(0, newer.as_bytes()).expect_err("refused");

@@ -414,7 +414,7 @@ impl Store {
             let value = bound.write(self, options, f)?;
             return Ok(Written { value, stamp: Stamp::Transaction(Arc::clone(bound)) });
         }
-        until_done(&options, self.client.conflict_waits(), |attempt, contended| {
+        let written = until_done(&options, self.client.conflict_waits(), |attempt, contended| {
             let _turn = self.turn(contended.as_ref(), &options, self.client.conflict_waits());
             let mut txn = WriteTxn::begin(self, &options, attempt, contended.clone())?;
             let done = f(&mut txn);
@@ -422,7 +422,9 @@ impl Store {
             let value = done?;
             let stamp = Stamp::Committed(txn.commit(options.durability)?);
             Ok(Written { value, stamp })
-        })
+        })?;
+        self.tell_settings()?;
+        Ok(written)
     }
 
     /// Runs one transaction once, outside of transactions of several statements.
@@ -437,6 +439,7 @@ impl Store {
         let mut txn = WriteTxn::begin(self, &options, 0, None)?;
         let value = f(&mut txn)?;
         let stamp = Stamp::Committed(txn.commit(options.durability)?);
+        self.tell_settings()?;
         Ok(Written { value, stamp })
     }
 

@@ -235,7 +235,9 @@ impl Transaction {
 
     /// Commits it: all of its writes become visible, or (112 and other errors) none.
     pub fn commit(&self, durability: Durability) -> Result<CommitStamp> {
-        self.bound.commit(&self.store, durability)
+        let stamp = self.bound.commit(&self.store, durability)?;
+        self.store.tell_settings()?;
+        Ok(stamp)
     }
 }
 

@@ -28,7 +28,7 @@ fn name(text: &str) -> Namespace {
     Namespace::parse(text).unwrap()
 }
 
-fn insert(store: &Store, namespace: &Namespace, doc: &DocBuf) -> Result<()> {
+pub(crate) fn insert(store: &Store, namespace: &Namespace, doc: &DocBuf) -> Result<()> {
     let collection = store.collection_or_create(namespace)?;
     let insert = &mut |txn: &mut WriteTxn<'_>| txn.insert(&collection, doc.as_doc()).map(drop);
     store.write(WriteOptions::default(), insert).map(drop)
@@ -63,14 +63,14 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 /// A node that can be killed: nothing of it reaches the engine any more.
-struct Mortal {
-    store: Arc<Store>,
-    faults: Faults,
+pub(crate) struct Mortal {
+    pub(crate) store: Arc<Store>,
+    pub(crate) faults: Faults,
     is_told: Arc<AtomicBool>,
 }
 
 impl Mortal {
-    fn open(on: &Arc<Minimal>, name: &str) -> Mortal {
+    pub(crate) fn open(on: &Arc<Minimal>, name: &str) -> Mortal {
         let (faults, is_told) = (Faults::default(), Arc::new(AtomicBool::new(false)));
         let told = Arc::clone(&is_told);
         let mut options: StoreOptions = crate::options();
@@ -81,7 +81,7 @@ impl Mortal {
         Mortal { store: Store::open(Arc::new(faulty), options).unwrap(), faults, is_told }
     }
 
-    fn kill(&self) {
+    pub(crate) fn kill(&self) {
         for point in [Point::Begin, Point::Get, Point::Commit] {
             self.faults.arm(point, 0, u64::MAX, || Error::other("killed"));
         }
@@ -592,7 +592,7 @@ fn modes_are_not_mixed() {
     insert(&alone, &name("d.c"), &doc! { "_id": 1 }).unwrap();
     assert_eq!(
         error(with(NodeMode::Member, "two:2")),
-        "98: another node owns the data: one:1. it does not share them"
+        "98: another node owns the data: one:1. It does not share them"
     );
     alone.close().unwrap();
     let member = with(NodeMode::Member, "two:2").unwrap();

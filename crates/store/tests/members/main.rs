@@ -30,6 +30,7 @@ mod random;
 mod rename;
 #[path = "../it/rising.rs"]
 mod rising;
+mod settings;
 mod several;
 #[path = "../it/support.rs"]
 mod support;

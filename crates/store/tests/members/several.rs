@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     thread,
 };
 
@@ -10,8 +13,8 @@ use nagi_bson::{Doc, DocBuf, Value, doc, number};
 use nagi_error::Result;
 use nagi_kv::{Engine, Minimal, Space, TxnOptions};
 use nagi_store::{
-    BuildOptions, Collection, Durability, Lifetime, Namespace, RecordId, Store, Transaction,
-    WriteOptions, WriteTxn,
+    BuildOptions, Collection, Durability, Lifetime, Namespace, RecordBuf, RecordId, Store,
+    Transaction, WriteOptions, WriteTxn,
 };
 
 use crate::support::{error, parse, pass};
@@ -348,4 +351,53 @@ fn the_natural_order_is_by_block() {
     let numbers: BTreeMap<i64, i32> =
         (0..6).map(|id| (put(&nodes[id as usize % 2], &namespace, id), id)).collect();
     assert_eq!(numbers.into_values().collect::<Vec<_>>(), [0, 2, 4, 1, 3, 5]);
+}
+
+/// A build record by record reads many records in one transaction, and one of them is written all the time.
+#[test]
+fn an_index_is_built_beside_writers_of_one_record() {
+    let engine = Arc::new(Minimal::new());
+    let nodes = [open(&engine, 0), open(&engine, 1)];
+    let namespace = name("d.c");
+    let collection = nodes[0].create_collection(&namespace, Doc::EMPTY).unwrap();
+    (0..500)
+        .for_each(|id| drop(insert(&nodes[0], &collection, &doc! { "_id": id, "n": 0 }).unwrap()));
+    let ends = AtomicBool::new(false);
+    let written: i64 = thread::scope(|scope| {
+        let writers = nodes.each_ref().map(|node| {
+            let (ends, namespace) = (&ends, &namespace);
+            scope.spawn(move || {
+                let mut count = 0;
+                while !ends.load(SeqCst) {
+                    increment(node, namespace);
+                    count += 1;
+                }
+                count
+            })
+        });
+        let spec = parse("{key: {n: 1}, name: 'n'}");
+        let built = nodes[1].create_indexes(&namespace, &[spec.as_doc()], BuildOptions::default());
+        ends.store(true, SeqCst);
+        built.unwrap();
+        writers.into_iter().map(|writer| writer.join().unwrap()).sum()
+    });
+    assert!(written > 0);
+    for node in &nodes {
+        let report = node.validate(&node.collection(&namespace).unwrap()).unwrap();
+        assert!(report.errors.is_empty(), "{:?}", report.errors);
+    }
+}
+
+/// Adds 1 to `n` of the document 250.
+fn increment(node: &Store, namespace: &Namespace) {
+    let increment = &mut |txn: &mut WriteTxn<'_>| {
+        let collection = txn.collection(namespace).unwrap();
+        let record = txn.reader().find_id(&collection, Value::Int32(250))?.unwrap();
+        txn.lock(&collection, record.key())?;
+        let mut buf = RecordBuf::default();
+        let old = txn.reader().record(&collection, record.key(), &mut buf)?.unwrap().to_buf();
+        let new = doc! { "_id": 250, "n": (int(old.get("n")) as i32 + 1) };
+        txn.update(&collection, record.key(), old.as_doc(), new.as_doc()).map(drop)
+    };
+    node.write(WriteOptions::default(), increment).unwrap();
 }

@@ -62,10 +62,7 @@ fn a_second_node_is_refused_while_the_first_lives_and_let_in_after_it_has_left()
     let engine: Arc<dyn Engine> = Arc::new(Minimal::new());
     let first = Store::open(Arc::clone(&engine), options("one:27017")).unwrap();
     let second = Store::open(Arc::clone(&engine), options("two:27017"));
-    assert_eq!(
-        error(second),
-        "98: another node owns the data: one:27017. Several nodes at once are not supported yet"
-    );
+    assert_eq!(error(second), "98: another node owns the data: one:27017. It does not share them");
     let name = Namespace::parse("d.c").unwrap();
     put(&first, &name, 1).unwrap();
     first.close().unwrap();

@@ -1,6 +1,9 @@
 //! Index filters: the indexes that plans of a query shape may use. They override a hint.
 //!
-//! They are kept in memory with the collection, as in MongoDB, and are lost at a restart.
+//! They are kept in memory with the collection, as in MongoDB, and are lost at a restart. Servers that share the data
+//! store them, too, each as a document, and install what is stored:
+//!
+//!   {_id: {collection: UUID, shape: Long}, query, sort, projection, collation, indexes: [..]}
 
 use std::{
     collections::BTreeMap,
@@ -10,11 +13,11 @@ use std::{
     },
 };
 
-use nagi_bson::{Array, ArrayWriter, Doc, DocBuf, Value};
+use nagi_bson::{Array, ArrayWriter, Binary, Doc, DocBuf, DocWriter, Value};
 use nagi_budget::{Charge, Pool};
 use nagi_error::{Code, Result, bail};
 use nagi_lang::collation::Asked;
-use nagi_store::{Collection, Namespace, Store};
+use nagi_store::{Collection, Namespace, Store, Uuid};
 use parking_lot::RwLock;
 
 use super::{PlanCache, Shape};
@@ -24,6 +27,11 @@ use crate::{
     plan::find::FindRequest,
     source::Env,
 };
+
+/// Fields of stored filters.
+const COLLECTION: &str = "collection";
+const SHAPE: &str = "shape";
+const INDEXES: &str = "indexes";
 
 /// A query shape, as the plan cache commands specify it.
 #[derive(Debug, Clone, Copy)]
@@ -141,22 +149,46 @@ pub fn set_index_filter(
     indexes: Array<'_>,
     env: &Env<'_>,
 ) -> Result<()> {
+    let (collection, shape) = checked(store, namespace, request, indexes, env)?;
+    let kept = DocBuf::build(|out| write_request(request, out));
+    let filter = made(store, kept, indexes)?;
+    let filters = collection.annotations().get_or_make::<IndexFilters>();
+    filters.change(|filters| filters.insert(shape, filter));
+    forget(&collection, Some(shape));
+    Ok(())
+}
+
+/// The collection, and the shape of the request.
+fn checked(
+    store: &Store,
+    namespace: &Namespace,
+    request: &ShapeRequest<'_>,
+    indexes: Array<'_>,
+    env: &Env<'_>,
+) -> Result<(Arc<Collection>, u64)> {
     let Some(collection) = store.collection(namespace) else {
         bail!(Code::BAD_VALUE, "no such collection");
     };
-    let indexes = indexes.iter().map(allowed).collect::<Result<Box<[Allowed]>>>()?;
+    indexes.iter().try_for_each(|index| allowed(index).map(drop))?;
     if indexes.is_empty() {
         bail!(Code::BAD_VALUE, "required field indexes must contain at least one index");
     }
     let shape = shape(namespace, &collection, request, env)?;
-    let kept = DocBuf::build(|out| {
-        out.put("query", request.query);
-        out.put("sort", request.sort);
-        out.put("projection", request.projection);
-        if let Some(collation) = request.collation.filter(|collation| !collation.is_empty()) {
-            out.put("collation", collation);
-        }
-    });
+    Ok((collection, shape))
+}
+
+fn write_request(request: &ShapeRequest<'_>, out: &mut DocWriter<'_>) {
+    out.put("query", request.query);
+    out.put("sort", request.sort);
+    out.put("projection", request.projection);
+    if let Some(collation) = request.collation.filter(|collation| !collation.is_empty()) {
+        out.put("collation", collation);
+    }
+}
+
+/// A filter with its charge in the memory budget.
+fn made(store: &Store, kept: DocBuf, indexes: Array<'_>) -> Result<Arc<IndexFilter>> {
+    let indexes = indexes.iter().map(allowed).collect::<Result<Box<[Allowed]>>>()?;
     let names = indexes.iter().map(|allowed| match allowed {
         Allowed::Name(name) => name.len(),
         Allowed::Key(key) => key.as_bytes().len(),
@@ -167,11 +199,96 @@ pub fn set_index_filter(
         bail!(Code::EXCEEDED_MEMORY_LIMIT, "no memory is left for index filters");
     }
     let allowed = AllowedIndexes { list: indexes, natural: None };
-    let filter = Arc::new(IndexFilter { request: kept, allowed, _memory: charge });
-    let filters = collection.annotations().get_or_make::<IndexFilters>();
-    filters.change(|filters| filters.insert(shape, filter));
-    forget(&collection, Some(shape));
-    Ok(())
+    Ok(Arc::new(IndexFilter { request: kept, allowed, _memory: charge }))
+}
+
+/// The document of an index filter, for servers that share the data. Nothing is changed.
+///
+/// # Errors
+/// Those of [`set_index_filter`], except for lack of memory.
+pub fn index_filter_document(
+    store: &Store,
+    namespace: &Namespace,
+    request: &ShapeRequest<'_>,
+    indexes: Array<'_>,
+    env: &Env<'_>,
+) -> Result<DocBuf> {
+    let (collection, shape) = checked(store, namespace, request, indexes, env)?;
+    Ok(DocBuf::build(|out| {
+        out.doc("_id", |out| {
+            out.put(COLLECTION, uuid(&collection.uuid));
+            out.put(SHAPE, shape.cast_signed());
+        });
+        write_request(request, out);
+        out.put(INDEXES, indexes);
+    }))
+}
+
+/// Returns what tells the documents of the filters of a collection, or that of one shape; none if there is no such
+/// collection.
+///
+/// # Errors
+/// Errors of parsing the shape.
+pub fn index_filter_ids(
+    store: &Store,
+    namespace: &Namespace,
+    request: Option<&ShapeRequest<'_>>,
+    env: &Env<'_>,
+) -> Result<Option<impl Fn(Doc<'_>) -> bool + use<>>> {
+    let found = named(store, namespace, request, env)?;
+    Ok(found.map(|(collection, shape)| {
+        let of = collection.uuid;
+        move |doc: Doc<'_>| {
+            id_of(doc).is_some_and(|id| id.0 == of && shape.is_none_or(|shape| id.1 == shape))
+        }
+    }))
+}
+
+/// The collection of a stored filter, and its shape.
+fn id_of(doc: Doc<'_>) -> Option<(Uuid, u64)> {
+    let id = doc.get("_id").as_doc()?;
+    match (id.get(COLLECTION), id.get(SHAPE)) {
+        (Value::Binary(uuid), Value::Int64(shape)) => {
+            Some((Uuid(uuid.bytes.try_into().ok()?), shape.cast_unsigned()))
+        }
+        _ => None,
+    }
+}
+
+fn uuid(uuid: &Uuid) -> Value<'_> {
+    Value::Binary(Binary { subtype: 4, bytes: &uuid.0 })
+}
+
+/// True for the document of a filter whose collection does not exist any more.
+pub fn is_index_filter_of_none(store: &Store, doc: Doc<'_>) -> bool {
+    id_of(doc).is_none_or(|(uuid, _)| store.catalog().by_uuid(uuid).is_none())
+}
+
+/// Makes the stored filters those of all collections. Returns how many could not be used, because they are damaged, or
+/// for lack of memory.
+pub fn install_index_filters(store: &Store, stored: &[DocBuf]) -> usize {
+    let mut by_collection: BTreeMap<[u8; 16], BTreeMap<u64, Arc<IndexFilter>>> = BTreeMap::new();
+    let mut unusable = 0;
+    for doc in stored.iter().map(DocBuf::as_doc) {
+        let Some((uuid, shape)) = id_of(doc) else { continue };
+        let of = |field: &nagi_bson::Element<'_>| !["_id", INDEXES].contains(&field.name());
+        let kept =
+            DocBuf::build(|out| doc.iter().filter(of).for_each(|field| out.put_element(field)));
+        match made(store, kept, doc.get(INDEXES).as_array().unwrap_or(Array::EMPTY)) {
+            Ok(filter) => drop(by_collection.entry(uuid.0).or_default().insert(shape, filter)),
+            Err(_) => unusable += 1,
+        }
+    }
+    for collection in store.catalog().iter() {
+        let new = by_collection.remove(&collection.uuid.0).unwrap_or_default();
+        if new.is_empty() && !IndexFilters::has_any(collection) {
+            continue;
+        }
+        let filters = collection.annotations().get_or_make::<IndexFilters>();
+        filters.change(|filters| *filters = new);
+        forget(collection, None);
+    }
+    unusable
 }
 
 fn allowed(value: Value<'_>) -> Result<Allowed> {

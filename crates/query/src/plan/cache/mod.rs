@@ -51,7 +51,8 @@ use parking_lot::RwLock;
 pub(crate) use entry::{Entry, Origin};
 pub(crate) use filters::IndexFilters;
 pub use filters::{
-    ShapeRequest, clear_index_filters, clear_plans, list_index_filters, set_index_filter,
+    ShapeRequest, clear_index_filters, clear_plans, index_filter_document, index_filter_ids,
+    install_index_filters, is_index_filter_of_none, list_index_filters, set_index_filter,
 };
 pub(crate) use shape::{Hash, Shape, hex, is_computed, short};
 

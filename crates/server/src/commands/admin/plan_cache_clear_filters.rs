@@ -29,5 +29,13 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let ns = namespace(req.db, args.collection.0)?;
     let shape = optional_shape(args.query, args.sort, args.projection, args.collation)?;
     let watch = cx.watch();
-    nagi_query::clear_index_filters(cx.store(), &ns, shape.as_ref(), &cx.env(&watch))
+    let env = cx.env(&watch);
+    if !cx.server.store.shares_data() {
+        return nagi_query::clear_index_filters(cx.store(), &ns, shape.as_ref(), &env);
+    }
+    let Some(is_one) = nagi_query::index_filter_ids(cx.store(), &ns, shape.as_ref(), &env)? else {
+        return Ok(());
+    };
+    let _writing = cx.begin_write("config")?;
+    cx.server.settings.index_filters.remove(&cx.connection.store, &is_one)
 }

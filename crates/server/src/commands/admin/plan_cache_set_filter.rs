@@ -46,5 +46,11 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         collation: args.collation,
     };
     let watch = cx.watch();
-    nagi_query::set_index_filter(cx.store(), &ns, &shape, indexes, &cx.env(&watch))
+    let env = cx.env(&watch);
+    if !cx.server.store.shares_data() {
+        return nagi_query::set_index_filter(cx.store(), &ns, &shape, indexes, &env);
+    }
+    let filter = nagi_query::index_filter_document(cx.store(), &ns, &shape, indexes, &env)?;
+    let _writing = cx.begin_write("config")?;
+    cx.server.settings.index_filters.set(&cx.connection.store, &filter)
 }

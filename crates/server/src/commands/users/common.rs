@@ -23,6 +23,19 @@ pub(super) fn change<T>(cx: &Context<'_>, f: impl FnOnce() -> Result<T>) -> Resu
     done
 }
 
+/// Adds the document of a user or role. A client without a login may add the first one only.
+pub(super) fn add(
+    cx: &Context<'_>,
+    kind: Kind,
+    doc: &DocBuf,
+    exists: &dyn Fn() -> Error,
+) -> Result<()> {
+    let refused = || access::needs_login(cx.command.facts.name);
+    let by_nobody = access::is_by_nobody(cx.server, cx.connection);
+    let not_first = by_nobody.then_some(&refused as &dyn Fn() -> Error);
+    documents::insert(&cx.connection.store, kind, doc.as_doc(), exists, not_first)
+}
+
 /// A copy of `doc` with fields replaced in place, appended, or removed (`Missing`).
 pub(super) fn with_fields(doc: Doc<'_>, fields: &[(&str, Value<'_>)]) -> DocBuf {
     DocBuf::build(|out| {

@@ -1,6 +1,6 @@
 //! `createRole`: creates a user-defined role.
 
-use crate::auth::documents::{self, Kind};
+use crate::auth::documents::Kind;
 use crate::auth::restrictions::Restrictions;
 use crate::core::command::prelude::*;
 use crate::{
@@ -10,7 +10,8 @@ use crate::{
 
 use super::audited;
 use super::common::{
-    change, check_contained, check_privileges, may_grant, may_handle, privileges_array, roles_array,
+    add, change, check_contained, check_privileges, may_grant, may_handle, privileges_array,
+    roles_array,
 };
 
 pub(in crate::commands) static CREATE_ROLE: Command = Command {
@@ -59,7 +60,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     change(cx, || {
         check_contained(cx, &role, &contained)?;
         let exists = || err!(Code::Location(51002), "Role \"{role}\" already exists");
-        documents::insert(&cx.connection.store, Kind::Roles, doc.as_doc(), &exists)
+        add(cx, Kind::Roles, &doc, &exists)
     })
 }
 

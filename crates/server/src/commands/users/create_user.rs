@@ -1,6 +1,6 @@
 //! `createUser`: creates a user with credentials and roles.
 
-use crate::auth::documents::{self, Kind};
+use crate::auth::documents::Kind;
 use crate::auth::restrictions::Restrictions;
 use crate::auth::users::Password;
 use crate::core::command::prelude::*;
@@ -12,7 +12,7 @@ use crate::{
 };
 
 use super::audited;
-use super::common::{change, may_grant, roles_array};
+use super::common::{add, change, may_grant, roles_array};
 
 pub(in crate::commands) static CREATE_USER: Command = Command {
     facts: Facts {
@@ -80,7 +80,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     change(cx, || {
         roles::check_all_exist(&cx.connection.store, &granted)?;
         let exists = || err!(Code::Location(51003), "User \"{name}\" already exists");
-        documents::insert(&cx.connection.store, Kind::Users, doc.as_doc(), &exists)
+        add(cx, Kind::Users, &doc, &exists)
     })
 }
 

@@ -9,7 +9,7 @@
 //! derives from a command.
 //!
 //! Invariants
-//! - Acknowledged settings are on disk: the map is changed after the document.
+//! - Acknowledged settings are on disk: the map is read from the document, also when another node has changed it.
 //! - All settings together are one document, which bounds their size. Their memory is charged to the plans' pool.
 
 mod spec;
@@ -23,7 +23,7 @@ use std::{
     },
 };
 
-use nagi_bson::{Array, ArrayBuf, Doc, DocBuf, DocWriter, Value};
+use nagi_bson::{ArrayBuf, Doc, DocBuf, DocWriter, Value};
 use nagi_budget::{Charge, Pool};
 use nagi_error::{Code, Result, bail};
 use nagi_query::QuerySettings;
@@ -83,6 +83,15 @@ struct Kept {
     _memory: Charge,
 }
 
+impl Kept {
+    /// Returns true if the stored entry says the same.
+    fn is_stored_as(&self, entry: Doc<'_>) -> bool {
+        let query = entry.get("representativeQuery").as_doc();
+        self.settings.shown().as_bytes() == settings_of(entry).as_bytes()
+            && self.query.as_ref().map(DocBuf::as_bytes) == query.map(|query| query.as_bytes())
+    }
+}
+
 type Map = BTreeMap<ShapeHash, Arc<Kept>>;
 
 /// All settings.
@@ -90,8 +99,8 @@ pub(crate) struct AllQuerySettings {
     /// The number of settings: the usual case, none, costs one load.
     count: AtomicUsize,
     kept: RwLock<Map>,
-    /// Serializes changes.
-    changing: Mutex<()>,
+    /// One at a time reads them: the last one has read last.
+    rereading: Mutex<()>,
     rejected: Counter,
 }
 
@@ -158,28 +167,37 @@ impl<'a> Target<'a> {
 impl AllQuerySettings {
     /// Reads the stored settings. Unreadable ones are skipped with a warning.
     pub(crate) fn open(store: &Store) -> Result<AllQuerySettings> {
-        let mut map = Map::new();
-        if let Some(doc) = read(store)?
-            && let Value::Array(list) = doc.as_doc().get("settingsArray")
-        {
-            for entry in list.iter().filter_map(|entry| entry.as_doc()) {
-                let hash = entry.get("queryShapeHash").as_str().and_then(ShapeHash::parse);
-                let settings = entry.get("settings").as_doc().unwrap_or(Doc::EMPTY);
-                let query = entry.get("representativeQuery").as_doc().map(|query| query.to_buf());
-                let merged = spec::merge(None, settings);
-                match merged.and_then(|settings| keep(store, settings, query)) {
-                    Ok(kept) => drop(hash.map(|hash| map.insert(hash, kept))),
-                    Err(error) => log::warn!(target: "QUERY", id = 8_911_801,
-                        error = error.message(); "Query settings cannot be read and are not used"),
-                }
+        let settings = AllQuerySettings {
+            count: AtomicUsize::new(0),
+            kept: RwLock::default(),
+            rereading: Mutex::new(()),
+            rejected: Counter::default(),
+        };
+        settings.reread(store)?;
+        Ok(settings)
+    }
+
+    /// Reads the stored settings anew.
+    pub(crate) fn reread(&self, store: &Store) -> Result<()> {
+        let _one = self.rereading.lock();
+        let (before, mut map) = (self.kept.read().clone(), Map::new());
+        let stored = read(store)?;
+        for entry in entries(stored.as_ref().map(DocBuf::as_doc)) {
+            let Some(hash) = hash_of(entry) else { continue };
+            if let Some(same) = before.get(&hash).filter(|kept| kept.is_stored_as(entry)) {
+                map.insert(hash, Arc::clone(same));
+                continue;
+            }
+            let settings = spec::merge(None, settings_of(entry));
+            match settings.and_then(|settings| keep(store, settings, query_of(entry))) {
+                Ok(kept) => drop(map.insert(hash, kept)),
+                Err(error) => log::warn!(target: "QUERY", id = 8_911_801,
+                    error = error.message(); "Query settings cannot be read and are not used"),
             }
         }
-        Ok(AllQuerySettings {
-            count: AtomicUsize::new(map.len()),
-            kept: RwLock::new(map),
-            changing: Mutex::new(()),
-            rejected: Counter::default(),
-        })
+        self.count.store(map.len(), Relaxed);
+        *self.kept.write() = map;
+        Ok(())
     }
 
     /// The settings of a request's shape, for its `Env`.
@@ -216,27 +234,20 @@ impl AllQuerySettings {
         given: Doc<'_>,
         out: &mut DocWriter<'_>,
     ) -> Result<()> {
-        let _changing = self.changing.lock();
         let hash = target.hash();
-        let mut map = self.kept.read().clone();
-        let old = map.get(&hash).cloned();
-        let settings = spec::merge(old.as_ref().map(|old| old.settings.shown()), given)?;
-        let query = match target {
-            Target::Query(query, _) => Some(query.to_buf()),
-            Target::Hash(_) => old.and_then(|old| old.query.clone()),
-        };
-        if settings.as_doc().get("reject").is_truthy()
-            && let Some(stage) = query.as_ref().and_then(|query| unrejectable(query.as_doc()))
-        {
-            bail!(
-                Code::Location(8_705_200),
-                "Setting {{reject:true}} is forbidden for query containing stage: {stage}"
-            );
-        }
-        let kept = keep(store, settings, query)?;
-        map.insert(hash, Arc::clone(&kept));
-        self.replace(store, map)?;
-        write_entry(hash, &kept, out);
+        // Before anything is created.
+        let stored = read(store)?;
+        changed(store, target, given, stored.as_ref().map(DocBuf::as_doc))?;
+        let mut entry = None;
+        persisted::change(store, COLLECTION, ID, &mut |stored| {
+            let kept = changed(store, target, given, stored)?;
+            let new = DocBuf::build(|out| write_entry(hash, &kept, out));
+            let replaced = replaced(stored, hash, Some(&new));
+            entry = Some(new);
+            replaced
+        })?;
+        self.reread(store)?;
+        entry.iter().for_each(|entry| out.extend(entry.as_doc()));
         Ok(())
     }
 
@@ -245,30 +256,19 @@ impl AllQuerySettings {
     /// # Errors
     /// 7746701 if there are none.
     pub(crate) fn remove(&self, store: &Store, hash: ShapeHash) -> Result<()> {
-        let _changing = self.changing.lock();
-        let mut map = self.kept.read().clone();
-        if map.remove(&hash).is_none() {
-            bail!(Code::Location(7_746_701), "A matching query settings entry does not exist");
-        }
-        self.replace(store, map)
-    }
-
-    fn replace(&self, store: &Store, map: Map) -> Result<()> {
-        let list = ArrayBuf::build(|list| {
-            for (hash, kept) in &map {
-                list.doc(|out| write_entry(*hash, kept, out));
+        let check = |stored: Option<Doc<'_>>| match entry_of(stored, hash) {
+            Some(_) => Ok(()),
+            None => {
+                bail!(Code::Location(7_746_701), "A matching query settings entry does not exist")
             }
-        });
-        if list.as_array().as_bytes().len() > nagi_query::limits::DOC_BYTES_MAX - 1024 {
-            bail!(
-                Code::BSON_OBJECT_TOO_LARGE,
-                "the query settings together exceed a document of 16 MB"
-            );
-        }
-        write_all(store, list.as_array())?;
-        self.count.store(map.len(), Relaxed);
-        *self.kept.write() = map;
-        Ok(())
+        };
+        let stored = read(store)?;
+        check(stored.as_ref().map(DocBuf::as_doc))?;
+        persisted::change(store, COLLECTION, ID, &mut |stored| {
+            check(stored)?;
+            replaced(stored, hash, None)
+        })?;
+        self.reread(store)
     }
 
     /// Returns one document per shape, as `$querySettings` shows them.
@@ -301,6 +301,73 @@ impl AllQuerySettings {
     }
 }
 
+/// The stored entries.
+fn entries(stored: Option<Doc<'_>>) -> impl Iterator<Item = Doc<'_>> {
+    let list = stored.and_then(|doc| doc.get("settingsArray").as_array());
+    list.into_iter().flat_map(|list| list.iter()).filter_map(|entry| entry.as_doc())
+}
+
+fn entry_of(stored: Option<Doc<'_>>, hash: ShapeHash) -> Option<Doc<'_>> {
+    entries(stored).find(|entry| hash_of(*entry) == Some(hash))
+}
+
+fn hash_of(entry: Doc<'_>) -> Option<ShapeHash> {
+    entry.get("queryShapeHash").as_str().and_then(ShapeHash::parse)
+}
+
+fn settings_of(entry: Doc<'_>) -> Doc<'_> {
+    entry.get("settings").as_doc().unwrap_or(Doc::EMPTY)
+}
+
+fn query_of(entry: Doc<'_>) -> Option<DocBuf> {
+    entry.get("representativeQuery").as_doc().map(|query| query.to_buf())
+}
+
+/// The settings of the shape, changed as a command says.
+fn changed(
+    store: &Store,
+    target: &Target<'_>,
+    given: Doc<'_>,
+    stored: Option<Doc<'_>>,
+) -> Result<Arc<Kept>> {
+    let old = entry_of(stored, target.hash());
+    let settings = spec::merge(old.map(settings_of), given)?;
+    let query = match target {
+        Target::Query(query, _) => Some(query.to_buf()),
+        Target::Hash(_) => old.and_then(query_of),
+    };
+    if settings.as_doc().get("reject").is_truthy()
+        && let Some(stage) = query.as_ref().and_then(|query| unrejectable(query.as_doc()))
+    {
+        bail!(
+            Code::Location(8_705_200),
+            "Setting {{reject:true}} is forbidden for query containing stage: {stage}"
+        );
+    }
+    keep(store, settings, query)
+}
+
+/// The document of all settings with another entry of a shape, or without one. Entries are in the order of their
+/// hashes.
+fn replaced(stored: Option<Doc<'_>>, hash: ShapeHash, new: Option<&DocBuf>) -> Result<DocBuf> {
+    let others = entries(stored).filter_map(|entry| Some((hash_of(entry)?, entry)));
+    let mut all: BTreeMap<ShapeHash, Doc<'_>> = others.collect();
+    all.remove(&hash);
+    all.extend(new.map(|new| (hash, new.as_doc())));
+    let list = ArrayBuf::build(|list| all.values().for_each(|entry| list.push_doc(*entry)));
+    if list.as_array().as_bytes().len() > nagi_query::limits::DOC_BYTES_MAX - 1024 {
+        bail!(
+            Code::BSON_OBJECT_TOO_LARGE,
+            "the query settings together exceed a document of 16 MB"
+        );
+    }
+    Ok(DocBuf::build(|out| {
+        out.put("_id", ID);
+        out.put("clusterParameterTime", Value::DateTime(crate::clock::wall_ms()));
+        out.put("settingsArray", list.as_array());
+    }))
+}
+
 fn keep(store: &Store, settings: DocBuf, query: Option<DocBuf>) -> Result<Arc<Kept>> {
     let settings = Arc::new(QuerySettings::new(settings)?);
     let query_bytes = query.as_ref().map_or(0, |query| query.as_bytes().len() as u64);
@@ -326,19 +393,11 @@ pub(crate) fn unrejectable(command: Doc<'_>) -> Option<&str> {
     (!nagi_query::stage_facts(first).rejectable).then_some(first)
 }
 
+const COLLECTION: &str = "clusterParameters";
 const ID: &str = "querySettings";
 
 fn read(store: &Store) -> Result<Option<DocBuf>> {
-    persisted::read(store, "clusterParameters", ID)
-}
-
-fn write_all(store: &Store, list: Array<'_>) -> Result<()> {
-    let doc = DocBuf::build(|out| {
-        out.put("_id", ID);
-        out.put("clusterParameterTime", Value::DateTime(crate::clock::wall_ms()));
-        out.put("settingsArray", list);
-    });
-    persisted::write(store, "clusterParameters", doc.as_doc())
+    persisted::read(store, COLLECTION, ID)
 }
 
 #[cfg(test)]

@@ -28,6 +28,9 @@ pub struct Client {
     /// The positions in [`USERS_AND_ROLES`] of collections that its commits changed since they were last taken, as
     /// bits.
     users_changed: AtomicU64,
+    /// The version of documents that servers have in memory which its commits have written, until all nodes know it;
+    /// 0 for none.
+    settings: AtomicU64,
     waits: Arc<Waits>,
 }
 
@@ -161,6 +164,22 @@ impl Client {
                 self.users_changed.fetch_or(1 << at, SeqCst);
             }
         }
+    }
+
+    /// Notes the version of documents that servers have in memory, which a commit has written.
+    pub(crate) fn note_settings(&self, version: u64) {
+        self.settings.fetch_max(version, SeqCst);
+    }
+
+    /// That version, unless all nodes know it.
+    pub(crate) fn settings(&self) -> Option<u64> {
+        Some(self.settings.load(SeqCst)).filter(|version| *version > 0)
+    }
+
+    /// All nodes know this version.
+    pub(crate) fn forget_settings(&self, version: u64) {
+        // A later one is of another thread that uses the handle, which waits for it.
+        let _ = self.settings.compare_exchange(version, 0, SeqCst, SeqCst);
     }
 
     pub fn set_statement(&self, statement: Option<Statement>) {

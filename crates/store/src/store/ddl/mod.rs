@@ -280,6 +280,10 @@ impl<'s> Ddl<'s> {
         // A client that holds a transaction open is not waited for; its transaction is aborted.
         self.store.open.end_users_of(&self.replaced);
         if let (Some(members), Some(version)) = (&self.store.members, version) {
+            members.note_changed_settings(&self.replaced);
+            members.note_changed_settings(&self.published);
+            // Other nodes do the same before they say that they have followed.
+            members.follow_settings(0)?;
             members.wait_for_version(version)?;
         }
         if self.dropped.is_empty() {

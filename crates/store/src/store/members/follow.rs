@@ -15,8 +15,9 @@ use crate::{
 };
 
 impl Store {
-    /// Makes the catalog in memory the stored one, and keeps writers out of the collections of intents. `_alone` is
-    /// what the lock of DDL protects. A timestamp and a request, and a few more for each collection that has changed.
+    /// Makes the catalog in memory the stored one, and keeps writers out of the collections of intents; servers read
+    /// settings that have changed. `_alone` is what the lock of DDL protects. A timestamp and a request, and a few more
+    /// for each collection that has changed.
     pub(crate) fn catch_up(&self, members: &Members, _alone: &mut Idents) -> Result<Board> {
         let snapshot = self.engine.snapshot().map_err(engine)?;
         let read: &dyn Read = &*snapshot;
@@ -32,11 +33,15 @@ impl Store {
         let newest = reloaded.as_ref().map_or(&*now, |reloaded| &reloaded.catalog);
         members.close(self, newest, &board.intents);
         if let Some(reloaded) = reloaded {
+            members.note_changed_settings(&reloaded.replaced);
+            members.note_changed_settings(&reloaded.published);
             self.publish_reloaded(reloaded);
-            members.version.store(board.changes.version, SeqCst);
         }
         members.is_behind.store(false, SeqCst);
         members.open(&board.intents);
+        members.follow_settings(board.settings)?;
+        // The others are told of it from now on.
+        members.version.store(board.changes.version, SeqCst);
         Ok(board)
     }
 

@@ -27,13 +27,16 @@
 //! that answers other nodes (`crate::attend`) waits for nothing. So nodes that change the catalog at once cannot wait
 //! for each other.
 //!
-//! `lock.rs`: one change at a time; `intents.rs`: writers kept out; `follow.rs`: changes of other nodes; `facts.rs`.
+//! `lock.rs`: one change at a time; `intents.rs`: writers kept out; `follow.rs`: changes of other nodes; `facts.rs`;
+//! `settings.rs`: documents that servers have in memory; `nodes.rs`: who shares the data.
 
 mod counts;
 mod facts;
 mod follow;
 mod intents;
 mod lock;
+mod nodes;
+mod settings;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -58,6 +61,9 @@ use crate::{
 
 pub(crate) use intents::Closing;
 pub(crate) use lock::CatalogLock;
+pub use nodes::NodeState;
+use settings::Settings;
+pub(crate) use settings::is_setting;
 
 /// How often a node looks at the board.
 const POLL: Duration = Duration::from_millis(100);
@@ -84,6 +90,7 @@ pub(crate) struct Members {
     /// A change of this node has failed, and it is not known if it has taken effect: until it is, nothing is written.
     pub(in crate::store) is_behind: AtomicBool,
     is_steward: AtomicBool,
+    settings: Settings,
     /// Index builds of this process.
     builds: AtomicUsize,
     stops: Mutex<bool>,
@@ -128,6 +135,7 @@ impl Members {
             posted: Mutex::default(),
             is_behind: AtomicBool::new(false),
             is_steward: AtomicBool::new(false),
+            settings: Settings::default(),
             builds: AtomicUsize::new(0),
             stops: Mutex::default(),
             stopped: Condvar::new(),
@@ -187,9 +195,11 @@ impl Members {
         !*stops
     }
 
-    /// How long to wait before the next look at the board. `seen`: the version of the last look, and when it changed.
+    /// How long to wait before the next look at the board. `seen`: what the last look has found, and when it changed.
     pub(crate) fn next_look(&self, seen: &mut (u64, Instant)) -> Duration {
-        let (version, closed) = (self.version.load(SeqCst), self.closed.lock());
+        let closed = self.closed.lock();
+        // Both only grow.
+        let version = self.version.load(SeqCst) + self.settings_version();
         if closed.values().any(|closed| !closed.is_left) {
             return POLL_CLOSING;
         }
@@ -200,10 +210,11 @@ impl Members {
         if since < BUSY { POLL_BUSY } else { POLL }
     }
 
-    /// Tells the others which version of the catalog this node has, and which collections have no writers here.
+    /// Tells the others which version of the catalog and of settings this node has, and which collections have no
+    /// writers here.
     pub(crate) fn report(&self) -> Result<()> {
         let version = self.version.load(SeqCst);
-        let mut report = Report { version, closed: Vec::new() };
+        let mut report = Report { version, closed: Vec::new(), settings: self.settings_version() };
         for (intent, closed) in &mut *self.closed.lock() {
             closed.is_left |= closed.frozen.values().all(|state| state.is_left());
             if closed.is_left {

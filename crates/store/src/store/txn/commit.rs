@@ -3,12 +3,14 @@
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use nagi_error::Result;
-use nagi_kv::{CommitStamp, Durability, Space};
+use nagi_kv::{CommitStamp, Durability, Space, Txn};
 
 use super::WriteTxn;
 use crate::{
     engine_error::{UNDETERMINED, engine},
     memory,
+    node::advance_settings,
+    store::members::is_setting,
 };
 
 impl WriteTxn<'_> {
@@ -21,6 +23,18 @@ impl WriteTxn<'_> {
         match self.store.private() {
             Some(_) => Ok(()),
             None => memory::wait(self.staged_bytes(), "the writes of a commit"),
+        }
+    }
+
+    /// Over several nodes: stages the version of documents that servers have in memory, if it changes some.
+    fn stage_settings(&self, txn: &mut dyn Txn) -> Result<Option<u64>> {
+        if self.store.members.is_none() {
+            return Ok(None);
+        }
+        let mut changed = self.touched.iter().filter(|touched| touched.is_changed);
+        match changed.any(|touched| is_setting(&touched.collection.namespace)) {
+            true => advance_settings(txn).map(Some).map_err(engine),
+            false => Ok(None),
         }
     }
 
@@ -39,6 +53,7 @@ impl WriteTxn<'_> {
             }
         }
         self.store.count_logged(&mut *txn, &self.logged)?;
+        let settings = self.stage_settings(&mut *txn)?;
         if let Some(cache) = &self.store.cache {
             self.changed.iter().for_each(|hash| cache.begin_write(*hash));
         }
@@ -57,6 +72,7 @@ impl WriteTxn<'_> {
             self.store.reload_log_counters();
         }
         let stamp = result?;
+        settings.iter().for_each(|version| self.store.client.note_settings(*version));
         let changed = self.touched.iter().map(|touched| &touched.collection.namespace);
         self.store.logged(&self.logged, changed);
         for touched in &self.touched {

@@ -1,0 +1,245 @@
+"""Several servers at once over one prefix, for tikv.py: what each sees of the others' changes, clients with a list of
+servers, a server that is killed under writers, and one that does not run for longer than its lease."""
+import os
+import signal
+import sys
+import threading
+import time
+
+import pymongo
+from pymongo.errors import DuplicateKeyError, OperationFailure
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+from checks import Running, check, equal, fails, section, wait_until  # noqa: E402
+from nodes import CLUSTER, Node, valid  # noqa: E402
+from writers import Transfer, Writer, acknowledged, end, gone_on, prepare, progress, transferred  # noqa: E402
+
+AUTH = ("--auth", "--setParameter", "scramSHA256IterationCount=5000")
+
+
+def seeds(nodes, **options):
+    """A client with a list of servers."""
+    return pymongo.MongoClient(["127.0.0.1:%d" % node.port for node in nodes], serverSelectionTimeoutMS=40000, **options)
+
+
+def names(node):
+    """The servers that one of them lists."""
+    return sorted(d["_id"].split(":")[1] for d in node.client.config.mongos.find())
+
+
+def ports(*nodes):
+    return sorted(str(node.port) for node in nodes)
+
+
+def run(node, address):
+    """Runs the parts, each with two servers at once or more. Returns the one that goes on."""
+    other = Node("second", address, 1)
+    took = other.ready()
+    check("a second server starts beside the first", took < 10, took)
+    for part in (beside, changes, started, killed):
+        begun = time.monotonic()
+        section(part, node, other, address)
+        print("%s: %.1f s" % (part.__name__, time.monotonic() - begun), flush=True)
+        # The one that was killed has a successor.
+        other = next(later for later in reversed(Node.started) if later.port == other.port)
+    section(at_once, address)
+    section(guarded, address)
+    return given_up(node, other)
+
+
+def beside(node, other, _):
+    """Both serve the same data; what belongs to a server stays there."""
+    equal("the servers", [names(node), names(other)], [ports(node, other)] * 2)
+    for one in node, other:
+        listed = one.client.config.mongos.find_one({"_id": {"$regex": ":%d$" % one.port}})
+        check("their state", listed["up"] >= 0 and listed["waiting"] and listed["mongoVersion"] == "8.0.4", listed)
+    equal("the data of the first", other.client.restarts.c.count_documents({}), 501)
+    db, same = node.client.beside, other.client.beside
+    db.c.insert_many({"_id": n, "n": n} for n in range(300))
+    equal("read at the other", same.c.count_documents({}), 300)
+    same.c.create_index("n", unique=True)
+    fails("its index", 11000, lambda: db.c.insert_one({"_id": "x", "n": 5}), DuplicateKeyError)
+    cursor = db.c.find(batch_size=10)
+    next(cursor)
+    fails("a cursor of another server", 43, lambda: same.command("getMore", cursor.cursor_id, collection="c"))
+    cursor.close()
+    client = seeds([node, other], localThresholdMS=1000)
+    for n in range(40):
+        client.beside.c.update_one({"_id": n}, {"$set": {"by": "both"}})
+    used = [one.client.admin.command("serverStatus")["opcounters"]["update"] for one in (node, other)]
+    check("a client with both uses both", all(used), used)
+    equal("all were written", db.c.count_documents({"by": "both"}), 40)
+    with client.start_session() as session:
+        for n in range(10):
+            session.with_transaction(lambda session, n=n: [
+                client.beside.c.update_one({"_id": one}, {"$inc": {"n": 1000}}, session=session) for one in (n, n + 100)])
+    equal("transactions", db.c.count_documents({"n": {"$gte": 1000}}), 20)
+    client.close()
+    valid(db)
+    same.drop_collection("c")
+    equal("dropped", db.list_collection_names(), [])
+
+
+def changes(node, other, _):
+    """Changes of the catalog at one server, while clients write at the other one."""
+    db, same = node.client.changes, other.client.changes
+    db.create_collection("c")
+    stopped, counts = threading.Event(), [0, 0]
+
+    def write(number):
+        while not stopped.is_set():
+            n = counts[number]
+            same.c.insert_one({"_id": "%d/%d" % (number, n), "a": n, "tags": [n, number]})
+            counts[number] += 1
+        return 0
+    workers = [Running(lambda number=number: write(number)) for number in range(2)]
+
+    def grown(what):
+        goals = [count + 5 for count in counts]
+        check(what, wait_until(lambda: all(c >= goal for c, goal in zip(counts, goals)), 60), counts)
+    grown("writers begin")
+    for round_ in range(2):
+        begun = time.monotonic()
+        db.c.create_index("a")
+        db.c.create_index([("tags", 1), ("a", -1)], name="tags")
+        db.command("collMod", "c", validator={"a": {"$gte": 0}}, validationLevel="strict")
+        fails("the validator at the other", 121, lambda: same.c.insert_one({"a": -1}))
+        grown("writers go on beside changes")
+        equal("the index at the other", same.c.count_documents({"a": 3}, hint="a_1"), 2)
+        db.c.drop_index("a_1")
+        db.c.drop_index("tags")
+        db.command("collMod", "c", validator={})
+        print("eight changes beside writers: %.1f s" % (time.monotonic() - begun), flush=True)
+    for n in range(3):
+        db.create_collection("made%d" % n)
+        same["made%d" % n].insert_one({})
+        db["made%d" % n].rename("moved%d" % n)
+        equal("renamed", (same["made%d" % n].count_documents({}), same["moved%d" % n].count_documents({})), (0, 1))
+    db.command("create", "view", viewOn="c", pipeline=[{"$match": {"a": 0}}])
+    equal("a view", same.view.count_documents({}), 2)
+    stopped.set()
+    equal("no writer has failed", [worker.code() for worker in workers], [0, 0])
+    equal("all were inserted", db.c.count_documents({}), sum(counts))
+    valid(db)
+    valid(same)
+    check("counted", wait_until(lambda: db.c.estimated_document_count() == sum(counts), 15))
+    node.client.drop_database("changes")
+    equal("dropped at the other", same.list_collection_names(), [])
+
+
+def started(node, other, address):
+    """A third server comes and leaves in good order: nobody waits for it."""
+    third = Node("third", address, 8)
+    third.ready()
+    equal("three", names(third), ports(node, other, third))
+    third.client.third.c.insert_one({"_id": 1})
+    equal("stopped", third.stop(), 0)
+    begun = time.monotonic()
+    node.client.third.c.create_index("a")
+    node.client.drop_database("third")
+    check("a change after that", time.monotonic() - begun < 5, time.monotonic() - begun)
+    equal("two", names(node), ports(node, other))
+
+
+def killed(node, other, address):
+    """A server is killed under clients that know both, and started again; each acknowledged write is there once."""
+    client = seeds([node, other], localThresholdMS=1000)
+    prepare(client, "killed")
+    transfers = [Transfer(seeds([node, other], localThresholdMS=1000), number, "killed") for number in range(2)]
+    writers = [Writer(seeds([other, node], localThresholdMS=1000), number, "killed") for number in range(4)] + transfers
+    for writer in writers:
+        writer.start()
+    for round_ in range(2):
+        progress(writers, "before the server is killed")
+        other.stop(signal.SIGKILL)
+        gone_on(writers, "server killed")
+        begun = time.monotonic()
+        node.client.killed.c.create_index("round%d" % round_)
+        seconds = time.monotonic() - begun
+        check("a change waits for the lease of the dead", seconds < 15, seconds)
+        print("a change after a kill: %.1f s" % seconds, flush=True)
+        check("it is not listed any more", names(node) == ports(node), names(node))
+        check("the log says so", node.log(8200431) != [])
+        other = Node("second", address, 1)
+        took = other.ready()
+        check("it starts again", took < 10, took)
+        gone_on(writers, "server started")
+    end(writers)
+    for one in node, other:
+        acknowledged(one.client, [w for w in writers if w not in transfers], "killed")
+        transferred(one.client, transfers, "killed")
+    check("the first one was never restarted", node.process.poll() is None)
+
+
+def at_once(address):
+    """Two servers that start at the same moment over an empty prefix."""
+    empty = address + "2"
+    nodes = [Node("empty%d" % n, empty, 2 + n) for n in range(2)]
+    for node in nodes:
+        node.ready()
+    equal("the servers", [names(node) for node in nodes], [ports(*nodes)] * 2)
+    ids = [node.client.config.version.find_one()["clusterId"] for node in nodes]
+    equal("one cluster", ids[0], ids[1])
+    made = [Running(lambda node=node: node.client.d.c.insert_one({"by": node.port}) and 0) for node in nodes]
+    equal("both create a collection", [one.code() for one in made], [0, 0])
+    equal("it is one", [node.client.d.c.count_documents({}) for node in nodes], [2, 2])
+    stops = [Running(node.stop) for node in nodes]
+    equal("both stop", [stop.code() for stop in stops], [0, 0])
+    node = Node("empty0", empty, 2)
+    node.ready()
+    equal("the data are there", node.client.d.c.count_documents({}), 2)
+    equal("stopped", node.stop(), 0)
+
+
+def guarded(address):
+    """Users, roles and settings that are changed at one server hold at the other one as soon as that is answered."""
+    nodes = [Node("guarded%d" % n, address + "3", 2 + n, *AUTH) for n in range(2)]
+    for node in nodes:
+        node.ready()
+    nodes[0].client.admin.command("createUser", "root", pwd="pwd", roles=["root"])
+    fails("a second first user", 13, lambda: nodes[1].client.admin.command("createUser", "more", pwd="pwd", roles=["root"]))
+    root = seeds(nodes[:1], username="root", password="pwd")
+    root.admin.command("createUser", "user", pwd="pwd", roles=[{"role": "readWrite", "db": "d"}])
+    user = seeds(nodes[1:], username="user", password="pwd")
+    user.d.c.insert_one({})
+    slowest = 0
+    for n in range(5):
+        begun = time.monotonic()
+        root.admin.command("revokeRolesFromUser", "user", roles=[{"role": "readWrite", "db": "d"}])
+        slowest = max(slowest, time.monotonic() - begun)
+        fails("a revoked role", 13, lambda: user.d.c.insert_one({}))
+        root.admin.command("grantRolesToUser", "user", roles=[{"role": "readWrite", "db": "d"}])
+        user.d.c.insert_one({"_id": n})
+    check("a revocation does not take long", slowest < 3, slowest)
+    root.admin.command("setClusterParameter", {"defaultMaxTimeMS": {"readOperations": 200}})
+    fails("a limit that was set at the other", 50, lambda: user.d.c.find_one({"$where": "sleep(2000) || true"}))
+    root.admin.command("setClusterParameter", {"defaultMaxTimeMS": {"readOperations": 0}})
+    nodes[0].client.close()
+    root.admin.command("dropUser", "user")
+    fails("a dropped user", 13, lambda: user.d.c.find_one())
+    equal("stopped", [node.stop() for node in nodes], [0, 0])
+    print("slowest revocation: %.2f s" % slowest, flush=True)
+
+
+def given_up(node, other):
+    """A server that does not run for longer than its lease ends; the other one has all it has acknowledged."""
+    client = seeds([node, other])
+    client.restarts.c.insert_one({"_id": "before", "n": 1})
+    before = node.client.restarts.c.count_documents({})
+    node.process.send_signal(signal.SIGSTOP)
+    begun = time.monotonic()
+    other.client.restarts.c.create_index("given_up")
+    waited = time.monotonic() - begun
+    check("the other one gives it up", waited < 20, waited)
+    other.client.restarts.c.insert_one({"_id": "after", "n": 2})
+    node.process.send_signal(signal.SIGCONT)
+    equal("it ends", node.ended(), CLUSTER)
+    equal("and says why", (len(node.log(8200440)), len(node.log(8200414))), (1, 1))
+    equal("the other one goes on", other.client.restarts.c.count_documents({}), before + 1)
+    try:
+        client.restarts.c.insert_one({"_id": "again", "n": 3})
+        client.close()
+    except OperationFailure as error:
+        check("clients go on", False, error)
+    print("given up after %.1f s" % waited, flush=True)
+    return other
