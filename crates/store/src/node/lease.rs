@@ -18,6 +18,7 @@ use super::{
     enter::{self, Taken, begin, end},
     fence::Mark,
     holder::Holder,
+    listing::Listing,
     seat::{self, NodeId, Report, Seat},
     slots::{self, Slots},
 };
@@ -40,6 +41,8 @@ const LEFT: u8 = 2;
 pub(crate) struct Lease {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) slots: Slots,
+    /// What this node lists of its commits.
+    pub(super) listing: Listing,
     node: NodeId,
     /// The number of its seat; none if the lease is that of the data.
     seat: Option<u16>,
@@ -85,6 +88,7 @@ impl Lease {
         let lease = Lease {
             engine: on,
             slots: Slots::new(committed, seat.unwrap_or(0)),
+            listing: Listing::default(),
             node,
             seat,
             report: Mutex::default(),
@@ -108,6 +112,11 @@ impl Lease {
 
     pub(crate) fn node(&self) -> NodeId {
         self.node
+    }
+
+    /// The number of its seat; that of a node that has the data alone is 0.
+    pub(super) fn seat_number(&self) -> u16 {
+        self.seat.unwrap_or(0)
     }
 
     /// True if the data are shared with other nodes.
@@ -176,7 +185,7 @@ impl Lease {
         self.deadline_ms.fetch_max(deadline, SeqCst);
     }
 
-    fn is_current(&self) -> bool {
+    pub(super) fn is_current(&self) -> bool {
         self.now_ms() < self.deadline_ms.load(SeqCst)
     }
 

@@ -31,6 +31,7 @@ mod rename;
 #[path = "../it/rising.rs"]
 mod rising;
 mod several;
+mod streams;
 #[path = "../it/support.rs"]
 mod support;
 #[path = "../it/threads.rs"]
