@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How often the feed is read while there are streams.
-const READ_EACH: Duration = Duration::from_millis(50);
+const READ_EACH: Duration = Duration::from_millis(100);
 /// How often something is removed, and how soon if there is more.
 const TRIM_EACH: Duration = Duration::from_secs(5);
 const TRIM_AGAIN: Duration = Duration::from_millis(200);

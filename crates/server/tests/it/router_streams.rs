@@ -83,7 +83,7 @@ fn both_show_the_same_events_with_the_same_tokens() {
     assert!(of_a.is_sorted_by(|a, b| time(a) <= time(b)));
     // Each token, at the other node; and times.
     for (at, event) in of_a[..9].iter().enumerate() {
-        let options = format!("{{startAfter: {}}}", token_of(event));
+        let options = format!("{{startAfter: {}}}", token_of(event).as_doc());
         let mut again = Stream::open(&nodes[1 - at % 2].0, ("test", "c"), &options, "").unwrap();
         assert_eq!(events(&mut again, 9 - at), of_a[at + 1..], "{}", short(event));
         let (seconds, number) = (time(event) >> 32, time(event) & 0xFFFF_FFFF);
@@ -150,7 +150,7 @@ fn a_token_from_before_the_window_is_lost() {
     done(&mut client, "test", "{insert: 'c', documents: [{_id: 2}]}");
     assert_eq!(events(&mut stream, 1).len(), 1);
     while store.trim_lists(Duration::from_secs(60)).unwrap() {}
-    let options = format!("{{resumeAfter: {old}}}");
+    let options = format!("{{resumeAfter: {}}}", old.as_doc());
     let mut late = Stream::open(&server, ("test", "c"), &options, "").unwrap();
     let lost = late.more("").unwrap_err();
     assert_eq!(lost.get("code"), Value::Int32(286), "{lost:?}");

@@ -44,8 +44,8 @@ use super::{
 
 /// How often commits are listed.
 const PERIOD: Duration = Duration::from_millis(100);
-/// A node without commits for so long is idle.
-const IDLE_AFTER: Duration = Duration::from_secs(1);
+/// A node without commits for so long is idle. Its next commit takes some round trips more.
+const IDLE_AFTER: Duration = Duration::from_secs(5);
 /// With more commits to list, the next one lists them first.
 const WAITING_MAX: usize = 1 << 16;
 /// Attempts to write a list: a conflict is one of fences.
@@ -166,6 +166,8 @@ impl Listing {
         if self.state.lock().is_active {
             return Ok(());
         }
+        // If the outcome stays unknown, it has to be written again that this node is idle.
+        written.horizon = Some(0);
         let (snapshot, committed) = write(lease, None, &mut [])?;
         *written = Written { snapshot, horizon: Some(snapshot) };
         let mut state = self.state.lock();

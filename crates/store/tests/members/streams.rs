@@ -11,11 +11,11 @@ use std::{
 };
 
 use nagi_bson::{Doc, DocBuf, doc, number};
-use nagi_error::Result;
+use nagi_error::{Code, Result, bail};
 use nagi_kv::{Engine, Error, Faults, Faulty, Minimal, Point, Space};
 use nagi_store::{
-    ChangeScope, Durability, EditKind, Lifetime, LogPosition, Namespace, NodeMode, Oplog,
-    RecordBuf, Store, StoreOptions, Transaction, Watch, WriteOptions, WriteTxn,
+    ChangeScope, Collection, Durability, EditKind, Lifetime, LogPosition, Namespace, NodeMode,
+    Oplog, RecordBuf, Store, StoreOptions, Transaction, Watch, WriteOptions, WriteTxn,
 };
 
 use crate::{
@@ -67,6 +67,9 @@ impl Node {
 fn change(store: &Store, id: i32, value: i64) -> Result<()> {
     let write = &mut |txn: &mut WriteTxn<'_>| {
         let Some(collection) = txn.collection(&name()) else { panic!("it is there") };
+        if value % 7 == 0 {
+            fail_one(txn, &collection, value)?;
+        }
         let Some(record) = txn.reader().find_id(&collection, id.into())? else {
             let new = doc! { "_id": id, "v": value };
             return txn.insert(&collection, new.as_doc()).map(drop);
@@ -87,6 +90,19 @@ fn change(store: &Store, id: i32, value: i64) -> Result<()> {
         }
     };
     store.write(WriteOptions::default(), write).map(drop)
+}
+
+/// A statement that fails: nothing of it is to be seen.
+fn fail_one(txn: &mut WriteTxn<'_>, collection: &Collection, value: i64) -> Result<()> {
+    let undone = txn.attempt(|txn| {
+        txn.insert(collection, doc! { "_id": -1, "v": value }.as_doc())?;
+        bail!(Code::BAD_VALUE, "fails")
+    });
+    match undone {
+        Ok(()) => panic!("it fails"),
+        Err(error) if error.code() == Code::BAD_VALUE => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Changes two documents in a transaction of a client.

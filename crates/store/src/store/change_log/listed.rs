@@ -48,6 +48,8 @@ struct Known {
     horizon: u64,
     snapshot: u64,
     looked_at: Option<Instant>,
+    /// The last look: its snapshot, and what it has found.
+    last: Option<(u64, Status)>,
 }
 
 impl Lists {
@@ -83,7 +85,7 @@ impl Lists {
         let status = log_keys::status(reader.read, snapshot).map_err(engine)?;
         self.first.fetch_max(status.first.unwrap_or(0), SeqCst);
         let mut known = self.known.lock();
-        known.looked_at = Some(Instant::now());
+        (known.looked_at, known.last) = (Some(Instant::now()), Some((snapshot, status)));
         if status.horizon > known.horizon {
             (known.horizon, known.snapshot) = (status.horizon, snapshot);
         }
@@ -113,7 +115,12 @@ impl Lists {
         put: &mut dyn FnMut(LogDocument),
     ) -> Result<u64> {
         // Of this very snapshot: what was removed is missing in it.
-        let status = self.look(reader)?;
+        let last = self.known.lock().last;
+        let stamp = reader.stamp().map_or(0, |stamp| stamp.0);
+        let status = match last.filter(|(snapshot, _)| *snapshot == stamp) {
+            Some((_, status)) => status,
+            None => self.look(reader)?,
+        };
         check_kept(status.first.unwrap_or(0), after)?;
         let range = log_keys::lists_from(after.saturating_add(1));
         let mut cursor =
