@@ -375,3 +375,64 @@ pub(crate) fn begin_log(on: &dyn Engine) -> Result<()> {
     }
     Err(Error::Conflict)
 }
+
+#[cfg(test)]
+mod tests {
+    use nagi_kv::Minimal;
+
+    use super::*;
+    use crate::node::{NodeMode, NodeOptions};
+
+    fn now(on: &Minimal) -> u64 {
+        on.snapshot().expect("a snapshot").stamp().0
+    }
+
+    fn horizon(on: &Minimal) -> u64 {
+        let snapshot = on.snapshot().expect("a snapshot");
+        log_keys::status(&*snapshot, snapshot.stamp().0).expect("reads").horizon
+    }
+
+    fn listed(on: &Minimal) -> Vec<(u64, u64)> {
+        let snapshot = on.snapshot().expect("a snapshot");
+        listed_from(&*snapshot, 0, 0).expect("reads").into_iter().collect()
+    }
+
+    #[test]
+    fn a_horizon_does_not_pass_a_commit_in_flight() {
+        let engine = Arc::new(Minimal::new());
+        let options = NodeOptions { mode: NodeMode::Member, ..NodeOptions::default() };
+        let on: Arc<dyn Engine> = engine.clone();
+        let lease = Arc::new(Lease::acquire(on, &options).expect("a lease"));
+        let listing = &lease.listing;
+        let list = || listing.list(&lease, false).expect("lists");
+        let old = now(&engine);
+        let first = listing.begin(&lease, now(&engine)).expect("begins");
+        let second = listing.begin(&lease, now(&engine)).expect("begins");
+        let bounds = (first.bound(), second.bound());
+        (0..3).for_each(|_| list());
+        assert!(bounds.0 < bounds.1 && horizon(&engine) <= bounds.0);
+        second.committed(Some(now(&engine)));
+        (0..3).for_each(|_| list());
+        assert_eq!(listed(&engine), [(bounds.1, 2)]);
+        assert!(horizon(&engine) <= bounds.0);
+        first.committed(Some(now(&engine)));
+        let before = now(&engine);
+        (0..3).for_each(|_| list());
+        assert_eq!(listed(&engine), [(bounds.0, 1), (bounds.1, 2)]);
+        assert!(horizon(&engine) >= before);
+        // A transaction with an old snapshot is after what was promised, and so is one of a node that was idle.
+        let late = listing.begin(&lease, old).expect("begins");
+        assert!(late.bound() >= horizon(&engine));
+        late.failed();
+        listing.end(&lease);
+        let seen = now(&engine);
+        assert!(horizon(&engine) > seen, "it is idle");
+        let awake = listing.begin(&lease, old).expect("begins");
+        assert!(awake.bound() > seen && horizon(&engine) <= awake.bound());
+        // One whose outcome is not known: without entries it did not take effect.
+        let bound = awake.bound();
+        drop(awake);
+        (0..3).for_each(|_| list());
+        assert!(horizon(&engine) > bound && listed(&engine).len() == 2);
+    }
+}
