@@ -102,7 +102,7 @@ impl Transaction {
         self.start().map(|_| ())
     }
 
-    /// Makes the commit one after `after`. That of two phases is, because its timestamp is asked for then. For one phase
+    /// Makes the commit one after `after`. That of two phases is, because its timestamp is taken then. For one phase
     /// the store takes the next timestamp after those of all that it has read, which may be older: so it is made to
     /// read one of the keys at a new one.
     fn raise(&self, begun: &Begun) -> Result<()> {

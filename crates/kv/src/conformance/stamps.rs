@@ -118,12 +118,12 @@ fn a_commit_is_after_a_stamp_if_it_has_to_be(engine: &Arc<dyn Engine>) {
         let mut txn = begin(engine);
         let read = txn.read_stamp().expect("it reads");
         // They read nothing that the transaction writes.
-        let later = (0..snapshots).map(|_| engine.snapshot().expect("a snapshot"));
-        let told = later.map(|snapshot| {
+        let mut told = read;
+        for _ in 0..snapshots {
+            let snapshot = engine.snapshot().expect("a snapshot");
             assert!(get(&*snapshot, Space::Records, b"seen").is_some());
-            snapshot.stamp()
-        });
-        let told = told.last().unwrap_or(read);
+            told = snapshot.stamp();
+        }
         txn.put(Space::Records, b"later", b"1").expect("a put");
         txn.order_after(told);
         assert!(commit(txn) > told.0);

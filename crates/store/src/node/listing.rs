@@ -1,8 +1,8 @@
-//! The order of the change log where stamps are known only after the commit: each node writes its entries in its commits,
-//! and lists the commits afterwards, with their stamps.
+//! The order of the change log where stamps are known only after the commit: each node writes its entries in its
+//! commits, and lists the commits afterwards, with their stamps.
 //!
 //! ```text
-//!   a commit     begins (bound)  -->  entries under bucket | seat | bound | number, in the commit  -->  stamp: to be listed
+//!   a commit     begins (bound)  -->  entries under bucket | seat | bound | number, in the commit  -->  stamp
 //!   each 100 ms  a list of the commits that have ended, and the horizon: all commits up to it are listed
 //!   readers      the commits up to the least horizon of all nodes, in the order of their stamps
 //! ```
@@ -14,12 +14,12 @@
 //! - A horizon is promised before it is written, and is not greater than the bound of any commit in flight. So each
 //!   commit that is not listed has a bound that is not less than the stored horizon.
 //! - Lists and horizons are written in transactions of the node, with a fence: a node that is out writes none.
-//! - A node without commits to list, and without any in flight, is idle: its horizon holds nobody up. It writes a
+//! - A node without commits to list, and without any in flight, is idle: its horizon holds no reader up. It writes a
 //!   horizon before its next commit, which is then after the stamp of that write.
 //! - Who declares a node dead lists what it has not listed, in the transaction that ends its seat ([`finish`]).
 //!
-//! The stamp of a commit whose outcome was found out later, or by another node, is not known exactly: it is listed right
-//! behind its bound. What it has read is before that, and who has seen it has a greater bound. See decision 111.
+//! The stamp of a commit whose outcome was found out later, or by another node, is not known exactly: it is listed
+//! right behind its bound. What it has read is before that, and who has seen it has a greater bound. See decision 111.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -302,8 +302,8 @@ fn write(lease: &Arc<Lease>, horizon: Option<Horizon>, items: &mut [Listed]) -> 
     Err(Error::Conflict)
 }
 
-/// Lists what the node of a seat has not listed, in the transaction that makes its later commits conflicts; `txn` is one
-/// of the engine. So does a node for what it has not listed itself when it leaves.
+/// Lists what the node of a seat has not listed, in the transaction that makes its later commits conflicts; `txn` is
+/// one of the engine. So does a node for what it has not listed itself when it leaves.
 pub(super) fn finish(txn: &mut dyn Txn, seat: u16) -> Result<()> {
     let (key, mut buf) = (log_keys::horizon_key(seat), Vec::new());
     let stored = txn.get(Space::Counters, &key, &mut buf)?.map(Horizon::parse).transpose()?;
@@ -362,7 +362,7 @@ fn entries_from(
 pub(crate) fn begin_log(on: &dyn Engine) -> Result<()> {
     let key = log_keys::first_key();
     for attempt in 1.. {
-        let mut txn = on.begin(nagi_kv::TxnOptions::default())?;
+        let mut txn = begin(on)?;
         let read_stamp = txn.read_stamp()?.0;
         if log_keys::status(&*txn, read_stamp)?.first.is_some() {
             return Ok(());

@@ -382,7 +382,7 @@ fn what_a_dead_node_has_committed_is_seen_before_what_came_after_it() {
     }
 }
 
-/// Nodes without writes hold nobody up, and those that write only a little.
+/// Nodes without writes hold no stream up, nor do those that write only a little.
 #[test]
 fn a_change_is_seen_soon() {
     let engine = Arc::new(Minimal::new());

@@ -1,5 +1,5 @@
-//! A log whose order is in lists of commits (`node/listing.rs`), and how it is read: one document for each stamp, with the
-//! operations of all commits that have it.
+//! A log whose order is in lists of commits (`node/listing.rs`), and how it is read: one document for each stamp, with
+//! the operations of all commits that have it.
 //!
 //! ```text
 //!   horizons  a scan: all nodes have listed their commits up to the least of them

@@ -1,10 +1,10 @@
-//! Removes the oldest commits of a log of lists, with their entries. The beginning of the log is moved first, so a reader
-//! whose commits are missing is told.
+//! Removes the oldest commits of a log of lists, with their entries. The beginning of the log is moved first, so a
+//! reader whose commits are missing is told.
 
 use std::time::Duration;
 
 use nagi_error::Result;
-use nagi_kv::{Durability, Read, Space, TxnOptions};
+use nagi_kv::{Read, Space};
 
 use crate::{Store, engine_error::engine, node::log_keys};
 
@@ -40,10 +40,8 @@ impl Store {
 
     /// The log begins with this stamp from now on.
     fn begin_lists_at(&self, first: u64) -> Result<()> {
-        let mut txn = self.engine.begin(TxnOptions::default()).map_err(engine)?;
-        let value = log_keys::first_value(first);
-        txn.put(Space::Counters, &log_keys::first_key(), &value).map_err(engine)?;
-        self.commit(txn, Durability::Synced).map(drop)
+        let (key, value) = (log_keys::first_key(), log_keys::first_value(first));
+        self.alone(&mut |txn| txn.put(Space::Counters, &key, &value).map_err(engine))
     }
 
     /// Removes lists before the beginning of the log.
@@ -74,8 +72,8 @@ impl Store {
     }
 
     fn remove_keys(&self, keys: &[Vec<u8>]) -> Result<()> {
-        let mut txn = self.engine.begin(TxnOptions::default()).map_err(engine)?;
-        keys.iter().try_for_each(|key| txn.delete(Space::Changes, key)).map_err(engine)?;
-        self.commit(txn, Durability::Buffered).map(drop)
+        self.alone(&mut |txn| {
+            keys.iter().try_for_each(|key| txn.delete(Space::Changes, key)).map_err(engine)
+        })
     }
 }

@@ -9,8 +9,8 @@ pub(super) static CHANGE_STREAM: OwnStage =
     OwnStage { name: "$changeStream", applies: |_, _| false, check, ..OwnStage::ROW };
 
 /// # Errors
-/// 40573 on a server that is neither a member of a replica set nor a router whose store logs changes, 72 for a read concern other than `majority`, 166 on a view and
-/// on a time series.
+/// 40573 on a server that is neither a member of a replica set nor a router whose store logs changes, 72 for a read
+/// concern other than `majority`, 166 on a view and on a time series.
 fn check(cx: &Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Result<()> {
     let is_logged = match &cx.server.router {
         Some(_) => cx.store().has_change_log(),

@@ -30,8 +30,8 @@ pub enum Shown {
     Expanded,
 }
 
-/// A document of the log: one operation, or the operations of a transaction (or of a part of it). A log of lists has one
-/// for each stamp, with the operations of all commits that have it.
+/// A document of the log: one operation, or the operations of a transaction (or of a part of it). A log of lists has
+/// one for each stamp, with the operations of all commits that have it.
 pub struct LogDocument {
     /// The stamp at which the log has it.
     pub stamp: u64,

@@ -206,7 +206,8 @@ impl Watches {
         self.visit(&keys, &Ids::Changed(ids), &mut |watch| watch.arrivals.announce());
     }
 
-    /// Notes that a document of the log has this operation, and wakes the streams that show it unless commits do that. `id`: of the document that it changes.
+    /// Notes that a document of the log has this operation, and wakes the streams that show it unless commits do that.
+    /// `id`: of the document that it changes.
     pub(super) fn touch(&self, operation: Doc<'_>, id: Option<IdHash>, stamp: u64) {
         let Value::String(namespace) = operation.get("ns") else { return };
         let Some((database, collection)) = namespace.split_once('.') else { return };
