@@ -122,15 +122,15 @@ pub(super) fn parts<'e>(entries: impl Iterator<Item = &'e [u8]>) -> Result<Vec<V
     }
 }
 
-/// Visits the entries of such a value.
-pub(crate) fn each_entry(value: &[u8], visit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    let mut rest = check_format(value)?;
+/// The entries of such a value.
+pub(crate) fn entries(value: &[u8]) -> Result<Vec<&[u8]>> {
+    let (mut rest, mut all) = (check_format(value)?, Vec::new());
     while !rest.is_empty() {
         let length = u32::from_be_bytes(number(rest, 0)?) as usize;
-        visit(rest.get(4..4 + length).ok_or_else(damaged)?)?;
+        all.push(rest.get(4..4 + length).ok_or_else(damaged)?);
         rest = &rest[4 + length..];
     }
-    Ok(())
+    Ok(all)
 }
 
 fn slice(stamp: u64) -> u64 {
@@ -288,14 +288,10 @@ mod tests {
         assert_eq!(parts.len(), 3);
         let mut found = Vec::new();
         for part in &parts {
-            let mut put = |entry: &[u8]| {
-                found.push(entry.to_vec());
-                Ok(())
-            };
-            each_entry(part, &mut put).expect("it parses");
+            found.extend(super::entries(part).expect("it parses"));
         }
         assert_eq!(found, entries);
-        assert!(each_entry(&parts[0][..100], &mut |_| Ok(())).is_err());
+        assert!(super::entries(&parts[0][..100]).is_err());
     }
 
     #[test]

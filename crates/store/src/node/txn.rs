@@ -345,7 +345,7 @@ struct Done {
 
 impl NodeTxn {
     fn commit_fenced(
-        mut self: Box<Self>,
+        mut self,
         lease: &Lease,
         read_stamp: u64,
         durability: Durability,

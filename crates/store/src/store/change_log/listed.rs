@@ -230,28 +230,13 @@ fn read_commits(
     }
     let mut values = values.iter();
     for of_stamp in commits.chunk_by(|a, b| a.stamp == b.stamp) {
-        let size: usize = of_stamp.iter().map(|commit| commit.bytes as usize).sum();
         let parts: usize = of_stamp.iter().map(|commit| usize::from(commit.parts)).sum();
-        let mut entries = |visit: &mut dyn FnMut(&[u8]) -> Result<()>| {
-            for value in values.by_ref().take(parts) {
-                each_entry(value, visit)?;
-            }
-            Ok(())
-        };
+        let mut entries = Vec::new();
+        for value in values.by_ref().take(parts) {
+            entries.extend(log_keys::entries(value).map_err(engine)?);
+        }
         let stamp = of_stamp.first().map_or(0, |commit| commit.stamp);
-        put(LogDocument::of_entries(stamp, &mut entries, size)?);
+        put(LogDocument::of_entries(stamp, &entries)?);
     }
     Ok(())
-}
-
-/// Visits the entries of a value. The format's errors are those of the engine, the visitor's are its own.
-fn each_entry(value: &[u8], visit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    let mut failed = Ok(());
-    let parsed = log_keys::each_entry(value, &mut |entry| {
-        if failed.is_ok() {
-            failed = visit(entry);
-        }
-        Ok(())
-    });
-    parsed.map_err(engine).and(failed)
 }

@@ -158,13 +158,10 @@ impl LogDocument {
     }
 
     /// The operations of all commits with a stamp, of a log of lists: all of their entries, in order.
-    pub(in super::super) fn of_entries(
-        stamp: u64,
-        entries: &mut dyn FnMut(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
-        size: usize,
-    ) -> Result<LogDocument> {
-        let (mut bytes, mut ops) = (Vec::with_capacity(size), Vec::new());
-        entries(&mut |entry| {
+    pub(in super::super) fn of_entries(stamp: u64, entries: &[&[u8]]) -> Result<LogDocument> {
+        let size = entries.iter().map(|entry| entry.len()).sum();
+        let (mut bytes, mut ops) = (Vec::with_capacity(size), Vec::with_capacity(entries.len()));
+        for entry in entries {
             let Entry { in_transaction, wall_ms, doc, pre_image, .. } = Entry::parse(entry)?;
             let at = bytes.len()..bytes.len() + doc.len();
             bytes.extend_from_slice(doc.as_bytes());
@@ -176,8 +173,7 @@ impl LogDocument {
                 pre_image: pre_image.map(|image| image.as_bytes().into()),
                 events: Default::default(),
             });
-            Ok(())
-        })?;
+        }
         let (cluster_time, first_op, continued, shared, charge) = (stamp, 0, false, false, None);
         Ok(LogDocument { stamp, cluster_time, first_op, continued, shared, bytes, ops, charge })
     }
