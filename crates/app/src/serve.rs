@@ -208,7 +208,8 @@ fn serve_data(
         record_cache_bytes,
         budget,
         zstd_level: options.compression.zstd_level.unwrap_or(StoreOptions::default().zstd_level),
-        change_log: options.replica_set.as_ref().map(|_| Arc::new(Oplog::default()) as _),
+        change_log: logs_changes(options).then(|| Arc::new(Oplog::default()) as _),
+        change_log_lasts: change_log_lasts(options),
         ..StoreOptions::default()
     };
     let store = Store::open(engine, store_options).map_err(|error| match is_damage(&error) {
@@ -289,6 +290,19 @@ fn serve_store(
     drop((record, watcher));
     let stopped = stop(&server, listeners, (console, exporter), store);
     takeover.failure().and(stopped)
+}
+
+/// A member of a replica set does, and all nodes over a cluster.
+fn logs_changes(options: &Options) -> bool {
+    options.replica_set.is_some() || options.engine == EngineKind::Distributed
+}
+
+/// How long changes are kept over a cluster, where the log has no size.
+fn change_log_lasts(options: &Options) -> Duration {
+    match options.oplog.hours_min {
+        hours if hours > 0.0 => Duration::from_secs_f64(hours * 3600.0),
+        _ => StoreOptions::default().change_log_lasts,
+    }
 }
 
 /// Over a cluster the server is a router: the store in memory for what it shows of the cluster.

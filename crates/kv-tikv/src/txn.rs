@@ -32,7 +32,7 @@ use crate::{
     cut,
     fetched::Fetched,
     layout::value_bytes_max,
-    stamps::stamp_of,
+    stamps::{stamp_of, version_of},
     view::{BATCH_KEYS, View},
 };
 
@@ -52,6 +52,8 @@ pub(crate) struct Transaction {
     has_read: Cell<bool>,
     known: RefCell<Known>,
     fetched: RefCell<Fetched>,
+    /// The commit has to be after this stamp.
+    after: CommitStamp,
 }
 
 impl Transaction {
@@ -67,6 +69,7 @@ impl Transaction {
             has_read: Cell::new(false),
             known: RefCell::default(),
             fetched: RefCell::default(),
+            after: CommitStamp(0),
         }
     }
 
@@ -97,6 +100,20 @@ impl Transaction {
             return Err(Error::MemoryFull);
         }
         self.start().map(|_| ())
+    }
+
+    /// Makes the commit one after `after`. That of two phases is, because its timestamp is taken then. For one phase
+    /// the store takes the next timestamp after those of all that it has read, which may be older: so it is made to
+    /// read one of the keys at a new one.
+    fn raise(&self, begun: &Begun) -> Result<()> {
+        let overlay = self.overlay.lock();
+        let Some(first) =
+            overlay.writes().next().filter(|_| version_of(self.after) >= begun.version())
+        else {
+            return Ok(());
+        };
+        let view = View::new(&self.core, self.core.client.timestamp()?);
+        view.get(first.space, first.key, &mut Vec::new()).map(drop)
     }
 
     /// Commits what is staged at the timestamp of `begun`.
@@ -267,6 +284,10 @@ impl Txn for Transaction {
         Ok(self.read()?.stamp())
     }
 
+    fn order_after(&mut self, stamp: CommitStamp) {
+        self.after = self.after.max(stamp);
+    }
+
     fn staged_bytes(&self) -> usize {
         self.overlay.lock().staged_bytes() + self.locked_bytes
     }
@@ -288,6 +309,7 @@ impl Txn for Transaction {
         self.start()?;
         let begun = self.begun.borrow_mut().take();
         let begun = begun.ok_or_else(|| Error::other("a transaction is committed once"))?;
+        self.raise(&begun)?;
         let version = match self.has_read.get() || self.wait.is_zero() {
             true => self.commit_at(begun),
             false => {

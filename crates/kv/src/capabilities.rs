@@ -5,7 +5,8 @@
 //!
 //! - `one_order`: exact stamps of snapshots, `Engine::advance`, cluster times (`nagi_store::commit::stamps`).
 //! - `adds_commute`: counts and sizes of a collection in one counter, since `Txn::add` never conflicts.
-//! - `appends_by_stamp`: the change log, whose keys are commit stamps, which are known only at the commit.
+//! - `appends_by_stamp`: the change log of a replica set, whose keys are commit stamps. Without it nodes list their
+//!   commits afterwards (decision 111).
 //! - `only_writer`: idents and record ids counted in memory, ceilings of ascending ids, multikey bits, the record
 //!   cache, gates of DDL, the conflict table.
 //! - `conflicts_at_once`: writes in groups and statements that go on after a lock without fear of the commit.

@@ -372,6 +372,13 @@ pub trait Txn: Read {
     /// was read before.
     fn read_stamp(&self) -> Result<CommitStamp>;
 
+    /// Makes the stamp of the commit greater than `stamp`, which this engine has told. An engine whose stamps grow from
+    /// commit to commit (`Capabilities::one_order`) has nothing to do. Another one may need round trips in the commit,
+    /// if the transaction's snapshot is older.
+    fn order_after(&mut self, stamp: CommitStamp) {
+        let _ = stamp;
+    }
+
     /// Bytes staged so far. The caller keeps them below `Limits::txn_bytes_max`.
     fn staged_bytes(&self) -> usize;
 

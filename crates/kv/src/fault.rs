@@ -270,6 +270,10 @@ impl Txn for With<Box<dyn Txn>> {
         self.inner.read_stamp()
     }
 
+    fn order_after(&mut self, stamp: CommitStamp) {
+        self.inner.order_after(stamp);
+    }
+
     fn staged_bytes(&self) -> usize {
         self.inner.staged_bytes()
     }

@@ -14,7 +14,7 @@ pub enum Space {
     Records = 1,
     /// Index keys. An engine may refuse values of more than 64 KiB.
     Index = 2,
-    /// The change log; keys are commit stamps (`Txn::append`).
+    /// The change log; keys are commit stamps (`Txn::append`) where an engine appends.
     Changes = 3,
     /// Commutative counters (`Txn::add`). An engine may refuse values of more than 64 KiB.
     Counters = 4,

@@ -63,6 +63,9 @@ impl Ident {
     /// The ident of the fences of nodes, in `Space::Counters`: see `node/mod.rs`.
     pub(crate) const FENCES: Ident = Ident(u32::MAX - 3);
 
+    /// The ident of the horizons of nodes, in `Space::Counters`: see `node/log_keys.rs`.
+    pub(crate) const HORIZONS: Ident = Ident(u32::MAX - 4);
+
     pub(crate) fn bytes(self) -> [u8; 4] {
         self.0.to_be_bytes()
     }

@@ -29,6 +29,7 @@ mod engine_error;
 mod ident;
 mod index;
 pub mod keystring;
+mod log_keeper;
 mod memory;
 mod namespace;
 mod node;

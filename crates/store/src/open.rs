@@ -16,12 +16,14 @@ use crate::{
     cache::Cache,
     catalog::{self},
     clock,
+    engine_error::engine as engine_error,
     ident::Ident,
+    log_keeper,
     node::{self, Joined},
     store::{
         Shared,
         cache_partition::CachePartition,
-        change_log,
+        change_log::{self, Lists},
         commit::stamps::{self, Stamps},
         ddl::Idents,
         members::Members,
@@ -41,7 +43,6 @@ impl Store {
     /// # Errors
     /// 20 if the engine lacks what the options need. 98 if another node owns the data.
     pub fn open(engine: Arc<dyn Engine>, options: StoreOptions) -> Result<Arc<Store>> {
-        refuse_log(&engine.capabilities(), engine.name(), &options)?;
         // A cached document would be read without the engine, which refuses a node that has lost its lease.
         let record_cache_bytes = match engine.capabilities().only_writer {
             true => options.record_cache_bytes,
@@ -71,12 +72,14 @@ impl Store {
         if let Some(log) = &options.change_log {
             log.begin_term(change_log::newest_term(&*engine, shown.as_deref())?);
         }
-        let feed = change_log::Feed::new(&options.budget);
+        let lists = lists(&*engine, &options)?;
+        let feed = change_log::Feed::new(&options.budget, lists.is_some());
         change_log::connect(&loaded.catalog, &feed.image_age);
         let shared = Shared {
             open: OpenTransactions::default(),
             stamps: Stamps::default(),
             change_log: options.change_log,
+            lists,
             log_shown: ArcSwapOption::new(shown),
             counts_unlogged: AtomicBool::new(false),
             feed,
@@ -103,6 +106,9 @@ impl Store {
         };
         let store = Store { shared: Arc::new(shared), bound: None, client: Arc::default() };
         store.finish_open(loaded.dropped, loaded.unfinished, options.keep_temporary)?;
+        if let Some(lists) = &store.lists {
+            log_keeper::start(&store.shared, lists, options.change_log_lasts);
+        }
         Ok(Arc::new(store))
     }
 
@@ -148,13 +154,25 @@ impl Store {
     }
 }
 
-/// A log of changes by stamp is not possible over every engine.
-fn refuse_log(promises: &Capabilities, engine: &str, options: &StoreOptions) -> Result<()> {
-    if options.change_log.is_some() && !promises.appends_by_stamp {
-        bail!(
-            Code::ILLEGAL_OPERATION,
-            "the storage engine {engine} keeps no oplog: start the server without a replica set"
-        );
+/// The log where its keys cannot be stamps: begins it if the options ask for one.
+///
+/// # Errors
+/// 20 if there is such a log, and this node would not write to it.
+fn lists(on: &dyn Engine, options: &StoreOptions) -> Result<Option<Arc<Lists>>> {
+    if on.capabilities().appends_by_stamp {
+        return Ok(None);
     }
-    Ok(())
+    if options.change_log.is_some() {
+        node::begin_log(on).map_err(engine_error)?;
+        return Ok(Some(Arc::default()));
+    }
+    let snapshot = on.snapshot().map_err(engine_error)?;
+    let stamp = snapshot.stamp().0;
+    match node::log_keys::status(&*snapshot, stamp).map_err(engine_error)?.first {
+        None => Ok(None),
+        Some(_) => bail!(
+            Code::ILLEGAL_OPERATION,
+            "other nodes log the changes of these data: a node that does not cannot share them"
+        ),
+    }
 }

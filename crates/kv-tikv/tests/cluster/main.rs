@@ -15,4 +15,5 @@ mod nodes;
 mod opening;
 mod regions;
 mod store_trips;
+mod streams;
 mod trips;

@@ -29,6 +29,13 @@ pub(crate) fn check(engine: &Tikv, what: &str, expected: &str, operation: impl F
     }
 }
 
+/// The requests that have arrived when an operation returns.
+pub(crate) fn counted(engine: &Tikv, operation: impl FnOnce()) -> String {
+    let (before, timestamps) = (calls(), stat(engine, "timestamps"));
+    operation();
+    text(stat(engine, "timestamps") - timestamps, &before, &calls())
+}
+
 fn text(timestamps: i64, before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> String {
     let mut parts = vec![format!("{timestamps} timestamps")];
     for (method, count) in after {

@@ -18,6 +18,7 @@ const COMMITS: u16 = 300;
 pub(super) static POINTS: &[Check] = &[
     a_snapshot_has_exactly_the_commits_up_to_its_stamp,
     a_transaction_tells_what_it_reads,
+    a_commit_is_after_a_stamp_if_it_has_to_be,
     nothing_comes_before_an_advanced_stamp,
     stamps_follow_the_wall_clock,
 ];
@@ -108,6 +109,25 @@ fn load(engine: &Arc<dyn Engine>) {
         Ok(count < 400)
     });
     loaded.expect("it loads");
+}
+
+/// A transaction with an older snapshot than the one that its commit must not be visible in.
+fn a_commit_is_after_a_stamp_if_it_has_to_be(engine: &Arc<dyn Engine>) {
+    put(engine, Space::Records, b"seen", b"1");
+    for snapshots in 0..3 {
+        let mut txn = begin(engine);
+        let read = txn.read_stamp().expect("it reads");
+        // They read nothing that the transaction writes.
+        let mut told = read;
+        for _ in 0..snapshots {
+            let snapshot = engine.snapshot().expect("a snapshot");
+            assert!(get(&*snapshot, Space::Records, b"seen").is_some());
+            told = snapshot.stamp();
+        }
+        txn.put(Space::Records, b"later", b"1").expect("a put");
+        txn.order_after(told);
+        assert!(commit(txn) > told.0);
+    }
 }
 
 /// A transaction's stamp is fixed by its first read, and a commit that it sees causes no conflict.

@@ -55,11 +55,10 @@ impl<'d> Origin<'d> {
         if let Some(id) = operation.uuid.as_ref().filter(|_| expanded) {
             out.put("collectionUUID", uuid(id));
         }
-        let doc = self.document.doc();
-        out.put("wallTime", doc.get("wall"));
-        if self.document.in_transaction {
-            out.put("txnNumber", doc.get("txnNumber"));
-            out.put("lsid", doc.get("lsid"));
+        out.put("wallTime", Value::DateTime(self.document.wall_ms(at)));
+        if let Some((session, number)) = self.document.transaction(at) {
+            out.put("txnNumber", number);
+            out.put("lsid", session);
         }
         if matches!(operation.kind, Kind::Insert | Kind::Replace) {
             out.put("fullDocument", operation.o);
@@ -70,12 +69,12 @@ impl<'d> Origin<'d> {
         bytes
     }
 
-    /// The event that ends a stream behind an operation.
-    pub(super) fn invalidate(&self, token: &Token) -> Vec<u8> {
+    /// The event that ends a stream behind the operation at `at`.
+    pub(super) fn invalidate(&self, at: usize, token: &Token) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut out = DocWriter::new(&mut bytes);
         self.begin(token, "invalidate", &mut out);
-        out.put("wallTime", self.document.doc().get("wall"));
+        out.put("wallTime", Value::DateTime(self.document.wall_ms(at)));
         out.finish();
         bytes
     }

@@ -69,8 +69,8 @@ pub(crate) struct Stream {
     behind: Option<Token>,
     /// Events of an earlier cluster time are passed over.
     from: u64,
-    /// The document whose operation has ended the stream, and the token of the event that tells it.
-    invalidated: Option<(Arc<LogDocument>, Token)>,
+    /// The operation that has ended the stream, and the token of the event that tells it.
+    invalidated: Option<((Arc<LogDocument>, usize), Token)>,
     ended: bool,
     /// Commits up to this stamp are known to be durable.
     durable_to: u64,
@@ -204,7 +204,7 @@ impl Stream {
         &mut self,
         token: &Token,
         invalidates: bool,
-        document: &Arc<LogDocument>,
+        (document, at): (&Arc<LogDocument>, usize),
     ) -> Result<bool> {
         let Some(behind) = self.behind else { return Ok(true) };
         let (here, wanted) = (token.op_of_time(), behind.op_of_time());
@@ -224,7 +224,7 @@ impl Stream {
             return Ok(true);
         }
         if invalidates && !behind.is_invalidate() {
-            self.invalidated = Some((Arc::clone(document), token.invalidating()));
+            self.invalidated = Some(((Arc::clone(document), at), token.invalidating()));
         }
         Ok(false)
     }
@@ -287,8 +287,8 @@ impl Stream {
         Ok(true)
     }
 
-    fn deliver_invalidate(&mut self, document: &LogDocument, token: Token) {
-        self.own = Origin::of(document).invalidate(&token);
+    fn deliver_invalidate(&mut self, (document, at): (&LogDocument, usize), token: Token) {
+        self.own = Origin::of(document).invalidate(at, &token);
         (self.current, self.ended) = (Current::Own, true);
         let mut place = self.state.place.lock();
         *place = StreamPlace { token, drained_at: None, ended: true };
@@ -305,9 +305,9 @@ impl Source for Stream {
             if self.ended {
                 return Ok(false);
             }
-            if let Some((document, token)) = self.invalidated.take() {
+            if let Some(((document, at), token)) = self.invalidated.take() {
                 self.make_durable(&document, cx)?;
-                self.deliver_invalidate(&document, token);
+                self.deliver_invalidate((&document, at), token);
                 return Ok(true);
             }
             let Some((document, at)) = self.next_op() else {
@@ -329,11 +329,11 @@ impl Source for Stream {
             }
             let token = token_of(&document, at, &operation, false);
             let invalidates = operation.invalidates(&options.scope);
-            if !self.passes(&token, invalidates, &document)? {
+            if !self.passes(&token, invalidates, (&document, at))? {
                 continue;
             }
             if invalidates {
-                self.invalidated = Some((Arc::clone(&document), token.invalidating()));
+                self.invalidated = Some(((Arc::clone(&document), at), token.invalidating()));
             }
             if self.deliver((document, at), &operation, token, cx)? {
                 return Ok(true);

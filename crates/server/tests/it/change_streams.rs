@@ -55,7 +55,7 @@ impl Stream {
     }
 
     /// Waits for so many milliseconds for events.
-    fn wait(&mut self, ms: u32) -> Vec<DocBuf> {
+    pub(crate) fn wait(&mut self, ms: u32) -> Vec<DocBuf> {
         self.next(ms, "").unwrap()
     }
 
@@ -105,7 +105,7 @@ pub(crate) fn token_of(event: &DocBuf) -> DocBuf {
 }
 
 /// An event without the fields that differ in every run.
-fn short(event: &DocBuf) -> String {
+pub(crate) fn short(event: &DocBuf) -> String {
     let varying = |name: &str| {
         matches!(name, "_id" | "clusterTime" | "wallTime" | "collectionUUID" | "lsid" | "txnNumber")
     };

@@ -33,6 +33,7 @@ mod query_settings;
 mod query_stats;
 mod quiesce;
 mod router;
+mod router_streams;
 mod secrets;
 mod sessions;
 mod slow_rows;

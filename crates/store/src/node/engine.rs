@@ -10,18 +10,18 @@ use nagi_kv::{
     sync::{Mutex, thread::JoinHandle},
 };
 
-use super::{counters, lease::Lease, txn::NodeTxn};
+use super::{counters, lease::Lease, listing::Listing, txn::NodeTxn};
 
 /// See the module's header.
 pub(super) struct Member {
     lease: Arc<Lease>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Member {
     pub(super) fn new(lease: Arc<Lease>) -> Member {
-        let thread = Mutex::new(lease.keep());
-        Member { lease, thread }
+        let threads = lease.keep().into_iter().chain(Listing::keep(&lease)).collect();
+        Member { lease, threads: Mutex::new(threads) }
     }
 
     fn inner(&self) -> &dyn Engine {
@@ -29,8 +29,10 @@ impl Member {
     }
 
     fn leave(&self) {
+        self.lease.listing.stop();
+        self.lease.listing.end(&self.lease);
         self.lease.leave();
-        if let Some(thread) = self.thread.lock().take() {
+        for thread in std::mem::take(&mut *self.threads.lock()) {
             // A panic of it has been reported.
             let _ = thread.join();
         }

@@ -22,6 +22,7 @@ use super::{
     NodeMode, NodeOptions, board,
     fence::Mark,
     holder::Holder,
+    listing,
     seat::{self, NodeId, Report, Seat},
     slots,
 };
@@ -163,6 +164,7 @@ fn take(on: &dyn Engine, own: &Holder, seconds: u32) -> nagi_kv::Result<Met> {
     }
     put(&mut *txn, &Holder { until: end(read_stamp, seconds), ..own.clone() })?;
     put_fences(&mut *txn, 0, own.node)?;
+    listing::finish(&mut *txn, 0)?;
     let committed = txn.commit(Durability::Synced)?;
     Ok(Met::Taken(None, read_stamp, committed.0))
 }
@@ -199,6 +201,7 @@ fn sit(on: &dyn Engine, own: &Holder, seconds: u32) -> nagi_kv::Result<Met> {
     }
     .put(&mut *txn)?;
     put_fences(&mut *txn, number, own.node)?;
+    listing::finish(&mut *txn, number)?;
     // A node that had the data alone finds that it has not any more. Its fences are those of seat 0, which is the first
     // one that is taken then.
     put(&mut *txn, &Holder { node: [0; 16], until: 0, name: String::new() })?;
@@ -232,14 +235,16 @@ pub(super) fn clear(on: &dyn Engine, own: NodeId, dead: &Seat) -> nagi_kv::Resul
 fn remove(txn: &mut dyn Txn, seat: &Seat, by: NodeId) -> nagi_kv::Result<()> {
     seat::remove(txn, seat.number)?;
     board::remove_all_of(txn, seat.node)?;
-    put_fences(txn, seat.number, by)
+    put_fences(txn, seat.number, by)?;
+    listing::finish(txn, seat.number)
 }
 
 /// Stages the end of the own seat.
 pub(super) fn leave(txn: &mut dyn Txn, number: u16, node: NodeId) -> nagi_kv::Result<()> {
     seat::remove(txn, number)?;
     board::remove_all_of(txn, node)?;
-    put_fences(txn, number, node)
+    put_fences(txn, number, node)?;
+    listing::finish(txn, number)
 }
 
 fn put_fences(txn: &mut dyn Txn, seat: u16, node: NodeId) -> nagi_kv::Result<()> {

@@ -19,6 +19,7 @@ use super::{
     enter::{self, Taken, begin, end},
     fence::Mark,
     holder::Holder,
+    listing::Listing,
     seat::{self, NodeId, Report, Seat},
     slots::{self, Slots},
 };
@@ -41,6 +42,8 @@ const LEFT: u8 = 2;
 pub(crate) struct Lease {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) slots: Slots,
+    /// What this node lists of its commits.
+    pub(super) listing: Listing,
     node: NodeId,
     /// The number of its seat; none if the lease is that of the data.
     seat: Option<u16>,
@@ -88,6 +91,7 @@ impl Lease {
         let lease = Lease {
             engine: on,
             slots: Slots::new(committed, seat.unwrap_or(0)),
+            listing: Listing::default(),
             node,
             seat,
             report: Mutex::default(),
@@ -112,6 +116,11 @@ impl Lease {
 
     pub(crate) fn node(&self) -> NodeId {
         self.node
+    }
+
+    /// The number of its seat; that of a node that has the data alone is 0.
+    pub(super) fn seat_number(&self) -> u16 {
+        self.seat.unwrap_or(0)
     }
 
     /// True if the data are shared with other nodes.
@@ -186,7 +195,7 @@ impl Lease {
         self.deadline_ms.fetch_max(deadline, SeqCst);
     }
 
-    fn is_current(&self) -> bool {
+    pub(super) fn is_current(&self) -> bool {
         self.now_ms() < self.deadline_ms.load(SeqCst)
     }
 

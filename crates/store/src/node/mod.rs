@@ -39,6 +39,8 @@
 //! the fence is also that of the part of each counter to which the commit adds, and the fence remembers the part. Its
 //! value names the commit, so it tells afterwards if a commit without an answer took effect ([`fence`]).
 //!
+//! `listing`: the order of the change log, over an engine without `appends_by_stamp`.
+//!
 //! Nothing here is used over an embedded engine. `board`: what nodes that share the data tell each other. See decisions
 //! 098 and 104, and docs/scale-out.md.
 
@@ -49,6 +51,8 @@ mod enter;
 mod fence;
 mod holder;
 mod lease;
+mod listing;
+pub(crate) mod log_keys;
 mod seat;
 mod slots;
 mod txn;
@@ -64,6 +68,7 @@ pub(crate) use board::{
     Board, Changes, Intent, advance_settings, put_intents, put_lock, remove_lock,
 };
 pub(crate) use lease::Lease;
+pub(crate) use listing::begin_log;
 pub(crate) use seat::{NodeId, Report, Seat};
 
 /// How this process takes part in a cluster. Without effect over an embedded engine.

@@ -16,10 +16,12 @@ use super::{
     engine::Summed,
     fence::{Mark, Outcome},
     lease::Lease,
+    listing::InFlight,
+    log_keys::{self, Horizon},
     slots::Slot,
 };
 
-/// Bits of a savepoint for the writes of the engine's transaction; those above count the additions.
+/// Bits of a savepoint for the writes of the engine's transaction; those above count what is staged here.
 const WRITE_BITS: u32 = 32;
 
 /// An addition to a counter, staged until the commit has a fence.
@@ -28,23 +30,54 @@ struct Add {
     deltas: Vec<i64>,
 }
 
+/// What is staged until the commit.
+enum Late {
+    Add(Add),
+    /// An entry of the change log.
+    Entry(Vec<u8>),
+}
+
 /// See the module's header.
 pub(super) struct NodeTxn {
     inner: Box<dyn Txn>,
     lease: Arc<Lease>,
     is_placed: bool,
-    adds: Vec<Add>,
+    late: Vec<Late>,
+    late_bytes: usize,
     /// It has written counters otherwise than by additions.
     has_deleted: bool,
 }
 
+impl Late {
+    fn bytes(&self) -> usize {
+        match self {
+            Late::Add(add) => add.key.len() + 8 * add.deltas.len(),
+            Late::Entry(entry) => entry.len(),
+        }
+    }
+}
+
+fn adds(late: &[Late]) -> impl Iterator<Item = &Add> {
+    late.iter().filter_map(|late| if let Late::Add(add) = late { Some(add) } else { None })
+}
+
+fn entries(late: &[Late]) -> impl Iterator<Item = &[u8]> {
+    late.iter().filter_map(|late| if let Late::Entry(entry) = late { Some(&**entry) } else { None })
+}
+
 impl NodeTxn {
+    fn stage(&mut self, late: Late) {
+        self.late_bytes += late.bytes();
+        self.late.push(late);
+    }
+
     pub(super) fn new(inner: Box<dyn Txn>, lease: &Arc<Lease>) -> NodeTxn {
         NodeTxn {
             inner,
             lease: Arc::clone(lease),
             is_placed: false,
-            adds: Vec::new(),
+            late: Vec::new(),
+            late_bytes: 0,
             has_deleted: false,
         }
     }
@@ -58,13 +91,38 @@ impl NodeTxn {
         Ok(())
     }
 
+    /// Stages the horizon of this node. It is no counter, although it is stored beside them: values there are small.
+    pub(super) fn put_horizon(&mut self, seat: u16, horizon: Horizon) -> Result<()> {
+        self.inner.put(Space::Counters, &log_keys::horizon_key(seat), &horizon.value())
+    }
+
+    /// Stages the entries of the change log.
+    fn stage_entries<'l>(&mut self, lease: &'l Arc<Lease>) -> Result<Option<InFlight<'l>>> {
+        if entries(&self.late).next().is_none() {
+            return Ok(None);
+        }
+        let read_stamp = self.inner.read_stamp()?.0;
+        let mut commit = lease.listing.begin(lease, read_stamp)?;
+        let NodeTxn { inner, late, .. } = self;
+        if commit.bound() > read_stamp {
+            inner.order_after(CommitStamp(commit.bound()));
+        }
+        match commit.put(&mut **inner, entries(late)) {
+            Ok(()) => Ok(Some(commit)),
+            Err(error) => {
+                commit.failed();
+                Err(error)
+            }
+        }
+    }
+
     /// Stages the additions as writes of the fence's parts. Reads those that the fence does not remember.
     fn stage_adds(&mut self, slot: &mut Slot) -> Result<()> {
         if self.has_deleted {
             slot.parts.clear();
         }
         let is_known = |add: &&Add| !slot.parts.contains_key(&add.key);
-        let unknown: BTreeSet<&[u8]> = self.adds.iter().filter(is_known).map(|a| &*a.key).collect();
+        let unknown: BTreeSet<&[u8]> = adds(&self.late).filter(is_known).map(|a| &*a.key).collect();
         let parts: Vec<_> = unknown.iter().map(|key| counters::part(key, slot.number)).collect();
         let lent: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         if !lent.is_empty() {
@@ -75,7 +133,7 @@ impl NodeTxn {
             slot.parts.extend(unknown.into_iter().map(<[u8]>::to_vec).zip(found));
         }
         let mut changed = BTreeSet::new();
-        for add in &self.adds {
+        for add in adds(&self.late) {
             let deltas: Vec<u8> = add.deltas.iter().flat_map(|delta| delta.to_le_bytes()).collect();
             add_counters(slot.parts.entry(add.key.clone()).or_default(), &deltas);
             changed.insert(&*add.key);
@@ -88,13 +146,14 @@ impl NodeTxn {
     }
 
     fn read_counter(&self, key: &[u8], sum: &mut Vec<u8>) -> Result<bool> {
-        let own = self.adds.iter().filter(|add| add.key == key).map(|add| &*add.deltas);
+        let own = adds(&self.late).filter(|add| add.key == key).map(|add| &*add.deltas);
         counters::read(&*self.inner, key, own, sum)
     }
 
     fn delete_counter(&mut self, key: &[u8]) -> Result<()> {
         self.has_deleted = true;
-        self.adds.retain(|add| add.key != key);
+        self.late.retain(|late| !matches!(late, Late::Add(add) if add.key == key));
+        self.late_bytes = self.late.iter().map(Late::bytes).sum();
         for part in counters::parts(&*self.inner, key)? {
             self.inner.delete(Space::Counters, &part)?;
         }
@@ -211,13 +270,24 @@ impl Txn for NodeTxn {
         if space != Space::Counters {
             return self.inner.add(space, key, deltas);
         }
-        self.adds.push(Add { key: key.to_vec(), deltas: deltas.to_vec() });
+        self.stage(Late::Add(Add { key: key.to_vec(), deltas: deltas.to_vec() }));
         Ok(())
     }
 
     fn append(&mut self, log: Space, value: &[u8], joined: bool) -> Result<()> {
         self.place()?;
-        self.inner.append(log, value, joined)
+        if self.lease.engine.capabilities().appends_by_stamp {
+            return self.inner.append(log, value, joined);
+        }
+        if self.staged_bytes() + value.len() > self.lease.engine.limits().txn_bytes_max {
+            return Err(Error::MemoryFull);
+        }
+        self.stage(Late::Entry(value.to_vec()));
+        Ok(())
+    }
+
+    fn order_after(&mut self, stamp: CommitStamp) {
+        self.inner.order_after(stamp);
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
@@ -229,18 +299,18 @@ impl Txn for NodeTxn {
     }
 
     fn staged_bytes(&self) -> usize {
-        let adds = self.adds.iter().map(|add| add.key.len() + 8 * add.deltas.len());
-        self.inner.staged_bytes() + adds.sum::<usize>()
+        self.inner.staged_bytes() + self.late_bytes
     }
 
     fn savepoint(&self) -> Savepoint {
         let writes = self.inner.savepoint().write_index();
-        Savepoint::new(writes | self.adds.len() << WRITE_BITS)
+        Savepoint::new(writes | self.late.len() << WRITE_BITS)
     }
 
     fn rollback_to(&mut self, savepoint: Savepoint) {
         let both = savepoint.write_index();
-        self.adds.truncate(both >> WRITE_BITS);
+        self.late.truncate(both >> WRITE_BITS);
+        self.late_bytes = self.late.iter().map(Late::bytes).sum();
         self.inner.rollback_to(Savepoint::new(both & ((1 << WRITE_BITS) - 1)));
     }
 
@@ -251,10 +321,39 @@ impl Txn for NodeTxn {
         let read_stamp = self.inner.read_stamp()?.0;
         self.lease.cover(read_stamp)?;
         let lease = Arc::clone(&self.lease);
+        let logged = self.stage_entries(&lease)?;
+        let done = self.commit_fenced(&lease, read_stamp, durability);
+        match (&done, logged) {
+            (Ok(done), Some(logged)) => {
+                logged.committed(done.is_exact.then_some(done.stamp.0));
+            }
+            (Err(Error::Conflict), Some(logged)) => logged.failed(),
+            // The outcome of its commit, if it has come to that, is found out.
+            (Err(_), logged) => drop(logged),
+            (Ok(_), None) => {}
+        }
+        done.map(|done| done.stamp)
+    }
+}
+
+/// A commit that took effect.
+struct Done {
+    stamp: CommitStamp,
+    /// False if the stamp is one that is known to be behind it.
+    is_exact: bool,
+}
+
+impl NodeTxn {
+    fn commit_fenced(
+        mut self,
+        lease: &Lease,
+        read_stamp: u64,
+        durability: Durability,
+    ) -> Result<Done> {
         let slots = &lease.slots;
         let forgotten = self.has_deleted.then(|| slots.forget_parts());
         let mut slot = slots.take(read_stamp).ok_or(Error::Conflict)?;
-        let mark = self.lease.mark();
+        let mark = lease.mark();
         let staged = mark.put(&mut *self.inner, slot.number);
         if let Err(error) = staged.and_then(|()| self.stage_adds(&mut slot)) {
             slots.give_back(slot, None);
@@ -269,10 +368,13 @@ impl Txn for NodeTxn {
         match done {
             Ok(stamp) => slots.give_back(slot, Some(stamp.0)),
             Err(Error::Conflict) => slots.give_back(slot, None),
-            Err(Error::Undetermined) => return decide(&lease, slot, mark),
+            Err(Error::Undetermined) => {
+                let stamp = decide(lease, slot, mark)?;
+                return Ok(Done { stamp, is_exact: false });
+            }
             Err(_) => slots.give_up(slot),
         }
-        done
+        done.map(|stamp| Done { stamp, is_exact: true })
     }
 }
 

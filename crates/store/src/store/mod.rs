@@ -72,7 +72,10 @@ pub(crate) mod time_series;
 pub(crate) mod transaction;
 pub(crate) mod txn;
 pub(crate) mod written;
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use nagi_bson::{Doc, Value, oid::Generator};
@@ -91,7 +94,7 @@ use crate::{
     record::{self, Packing},
     store::{
         cache_partition::CachePartition,
-        change_log::Feed,
+        change_log::{Feed, Lists},
         commit::{ChangeLog, Client, Stamp, Written, stamps::Stamps},
         contended::until_done,
         ddl::Idents,
@@ -113,8 +116,10 @@ pub struct StoreOptions {
     pub zstd_level: i32,
     /// The memory budget that is charged.
     pub budget: Arc<Budget>,
-    /// Logs all changes in `Space::Changes`.
+    /// Logs all changes in `Space::Changes`. All nodes over the same data do, or none does.
     pub change_log: Option<Arc<dyn ChangeLog>>,
+    /// How long changes are kept at least, where nodes list their commits; a log by stamp has a size instead.
+    pub change_log_lasts: Duration,
     /// Temporary collections of an earlier run stay: a log that is to be applied says what becomes of them.
     pub keep_temporary: bool,
     /// This process as one of several, over an engine to which others may write.
@@ -131,6 +136,7 @@ impl Default for StoreOptions {
             zstd_level: ZSTD_LEVEL,
             budget: Budget::unlimited(),
             change_log: None,
+            change_log_lasts: Duration::from_secs(3600),
             keep_temporary: false,
             node: NodeOptions::default(),
         }
@@ -185,6 +191,8 @@ pub struct Shared {
     pub(crate) open: OpenTransactions,
     pub(crate) stamps: Stamps,
     pub(crate) change_log: Option<Arc<dyn ChangeLog>>,
+    /// The log is one of nodes that list their commits.
+    pub(crate) lists: Option<Arc<Lists>>,
     /// The collection that shows the log, if there is one.
     pub(crate) log_shown: ArcSwapOption<Collection>,
     /// The log of a replica set is there, but the server is no member of it.
@@ -201,6 +209,9 @@ impl Drop for Shared {
     fn drop(&mut self) {
         if let Some(members) = &self.members {
             members.stop();
+        }
+        if let Some(lists) = &self.lists {
+            lists.stop();
         }
         self.catalog.load().close();
     }

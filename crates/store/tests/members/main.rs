@@ -32,6 +32,7 @@ mod rename;
 mod rising;
 mod settings;
 mod several;
+mod streams;
 #[path = "../it/support.rs"]
 mod support;
 #[path = "../it/threads.rs"]

@@ -14,7 +14,7 @@ use nagi_bson::{Doc, Value, doc};
 use nagi_error::Result;
 use nagi_kv::{Engine, Error, Faults, Faulty, Minimal, Point, Space, TxnOptions};
 use nagi_store::{
-    CommitStamp, Durability, Lifetime, Namespace, NodeOptions, OnLost, Oplog, RecordBuf, Store,
+    CommitStamp, Durability, Lifetime, Namespace, NodeOptions, OnLost, RecordBuf, Store,
     StoreOptions, Transaction, WriteOptions, WriteTxn,
 };
 
@@ -436,15 +436,6 @@ fn a_lease_that_cannot_be_renewed_stops_commits_until_it_can() {
     assert_eq!(error(put(&store, &name, 2)), "6: a commit failed: no answer");
     put(&store, &name, 3).unwrap();
     assert_eq!(ids(&store, &name), [1, 3]);
-}
-
-#[test]
-fn a_log_of_changes_is_refused() {
-    let log = StoreOptions { change_log: Some(Arc::new(Oplog::default())), ..options("n") };
-    assert_eq!(
-        error(Store::open(Arc::new(Minimal::new()), log)),
-        "20: the storage engine minimal keeps no oplog: start the server without a replica set"
-    );
 }
 
 /// What a node has dropped and not removed, the next one removes in the background.

@@ -62,6 +62,9 @@ const DOORS: &[Door] = &[
     Door {
         call: "Space::Changes",
         files: &[
+            "node/listing.rs",
+            "store/change_log/listed.rs",
+            "store/change_log/trim_lists.rs",
             "store/commit/change.rs",
             "store/change_log/read.rs",
             "store/change_log/retain.rs",

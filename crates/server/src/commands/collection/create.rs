@@ -212,7 +212,11 @@ fn check_replicated(cx: &Context<'_>, db: &str, args: &Args<'_>) -> Result<()> {
 
 /// Checks the option `changeStreamPreAndPostImages`.
 pub(super) fn check_images(cx: &Context<'_>, db: &str, images: Doc<'_>) -> Result<()> {
-    if cx.server.replica.is_none() && !cx.command.applies_log {
+    let is_logged = match &cx.server.router {
+        Some(_) => cx.store().has_change_log(),
+        None => cx.server.replica.is_some(),
+    };
+    if !is_logged && !cx.command.applies_log {
         bail!(
             Code::INVALID_OPTIONS,
             "BSON field changeStreamPreAndPostImages is only supported on replica sets"

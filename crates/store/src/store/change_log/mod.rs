@@ -22,10 +22,12 @@ mod catalog;
 mod delta;
 mod document;
 mod feed;
+mod listed;
 mod patch;
 mod pre_images;
 mod read;
 mod retain;
+mod trim_lists;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
@@ -36,6 +38,7 @@ pub use feed::{
     ChangeScope, IdHash, LogDocument, LogPosition, Look, OpHead, Portion, Shown, Watch,
 };
 pub(crate) use feed::{ChangedIds, Feed};
+pub(crate) use listed::Lists;
 pub use patch::patch;
 pub(crate) use pre_images::{
     PRE_IMAGES_NAMESPACE, PreImages, connect, image_at, options as image_options,

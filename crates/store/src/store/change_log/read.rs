@@ -47,19 +47,19 @@ pub(crate) struct LogReader {
 }
 
 /// An entry of the engine.
-struct Entry<'e> {
-    in_transaction: bool,
+pub(super) struct Entry<'e> {
+    pub(super) in_transaction: bool,
     continues: bool,
     follows: bool,
     term: i64,
-    wall_ms: i64,
-    doc: Doc<'e>,
+    pub(super) wall_ms: i64,
+    pub(super) doc: Doc<'e>,
     /// The document before the change.
-    pre_image: Option<Doc<'e>>,
+    pub(super) pre_image: Option<Doc<'e>>,
 }
 
 impl<'e> Entry<'e> {
-    fn parse(value: &'e [u8]) -> Result<Entry<'e>> {
+    pub(super) fn parse(value: &'e [u8]) -> Result<Entry<'e>> {
         let Some((head, doc)) = value.split_first_chunk::<HEAD_BYTES>() else {
             bail!(Code::INTERNAL_ERROR, "an entry of the oplog is too short");
         };

@@ -64,8 +64,15 @@ impl Store {
         Ok(Some(trimmed))
     }
 
-    /// The stamps of the oldest and the newest entry; `None` without a log, or while it is empty. Two seeks.
+    /// The stamps of the oldest and the newest entry; `None` without a log, or while it is empty.
+    /// Where nodes list their commits, the stamps from which and up to which it has all. Two seeks, or a scan.
     pub fn change_log_window(&self) -> Result<Option<(CommitStamp, CommitStamp)>> {
+        if let Some(lists) = &self.lists {
+            let snapshot = self.snapshot()?;
+            let status = lists.look(&snapshot.reader())?;
+            let first = status.first.map(CommitStamp);
+            return Ok(first.map(|first| (first, CommitStamp(status.horizon))));
+        }
         let Some(shown) = self.log_shown.load_full() else { return Ok(None) };
         let snapshot = self.engine.snapshot().map_err(engine)?;
         let mut ends = [0; 2];

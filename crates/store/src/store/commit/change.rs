@@ -124,7 +124,12 @@ pub trait ChangeLog: Send + Sync {
     fn begin_term(&self, _term: i64) {}
 }
 
-fn append(txn: &mut dyn Txn, entry: &mut Vec<u8>, joins: Joins, logged: &mut Logged) -> Result<()> {
+fn append(
+    txn: &mut dyn Txn,
+    (entry, marks): (&mut Vec<u8>, bool),
+    joins: Joins,
+    logged: &mut Logged,
+) -> Result<()> {
     let shown_bytes = change_log::shown_bytes(entry);
     if shown_bytes > ENTRY_BYTES_MAX {
         bail!(
@@ -134,7 +139,7 @@ fn append(txn: &mut dyn Txn, entry: &mut Vec<u8>, joins: Joins, logged: &mut Log
     }
     let follows = joins == Joins::WithinTransaction && logged.stamps > 0;
     let joined = follows && logged.joined_bytes + entry.len() <= APPLY_OPS_BYTES_MAX;
-    if follows && !joined {
+    if follows && !joined && marks {
         change_log::mark_continued(entry, logged.ops);
     }
     logged.ops += i64::from(joins == Joins::WithinTransaction);
@@ -161,7 +166,8 @@ impl Store {
             false => {
                 self.note_id(change, &mut logged.ids);
                 self.link(change, &mut entry, logged);
-                append(txn, &mut entry, joins, logged)
+                // Readers of lists find the entries of a commit together.
+                append(txn, (&mut entry, self.lists.is_none()), joins, logged)
             }
         };
         if entry.capacity() <= record::SCRATCH_BYTES_MAX {
@@ -286,6 +292,7 @@ impl Store {
         if logged.stamps == 0 {
             return;
         }
+        // Not those of lists: see `Watches::announces`.
         self.feed.watches.announce(changed, &logged.ids);
         if let Some(shown) = self.log_shown.load().as_ref() {
             shown.state.add_to_counters(logged.stamps, logged.bytes);

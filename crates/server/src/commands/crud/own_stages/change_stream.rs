@@ -9,10 +9,14 @@ pub(super) static CHANGE_STREAM: OwnStage =
     OwnStage { name: "$changeStream", applies: |_, _| false, check, ..OwnStage::ROW };
 
 /// # Errors
-/// 40573 on a server that is no member of a replica set, 72 for a read concern other than `majority`, 166 on a view and
-/// on a time series.
+/// 40573 on a server that is neither a member of a replica set nor a router whose store logs changes, 72 for a read
+/// concern other than `majority`, 166 on a view and on a time series.
 fn check(cx: &Context<'_>, req: &Request<'_>, args: &Args<'_>) -> Result<()> {
-    if !cx.server.replica.as_ref().is_some_and(ReplicaSet::is_member) {
+    let is_logged = match &cx.server.router {
+        Some(_) => cx.store().has_change_log(),
+        None => cx.server.replica.as_ref().is_some_and(ReplicaSet::is_member),
+    };
+    if !is_logged {
         bail!(Code::Location(40573), "The $changeStream stage is only supported on replica sets");
     }
     if let Some(level) = req.generic.read_concern.level.filter(|level| *level != "majority") {

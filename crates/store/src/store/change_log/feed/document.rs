@@ -1,4 +1,4 @@
-//! A document of the log, decoded once for all change streams.
+//! A document of the log, decoded once for all change streams; of a log of lists, all operations with a stamp.
 
 use std::{
     ops::Range,
@@ -9,7 +9,11 @@ use nagi_bson::{Doc, Value};
 use nagi_budget::{Budget, Charge, Pool, meter};
 use nagi_error::Result;
 
-use super::{super::read::LogReader, LogPosition, ids::IdHash};
+use super::{
+    super::read::{Entry, LogReader},
+    LogPosition,
+    ids::IdHash,
+};
 
 /// Larger documents have a charge of their own.
 const LARGE_BYTES: usize = 256 << 10;
@@ -26,7 +30,8 @@ pub enum Shown {
     Expanded,
 }
 
-/// A document of the log: one operation, or the operations of a transaction (or of a part of it).
+/// A document of the log: one operation, or the operations of a transaction (or of a part of it). A log of lists has
+/// one for each stamp, with the operations of all commits that have it.
 pub struct LogDocument {
     /// The stamp at which the log has it.
     pub stamp: u64,
@@ -34,8 +39,6 @@ pub struct LogDocument {
     pub cluster_time: u64,
     /// The number of operations of its transaction in documents before it.
     pub first_op: usize,
-    /// True if its operations are those of a client's transaction.
-    pub in_transaction: bool,
     /// Other documents of its transaction follow.
     continued: bool,
     /// The feed has it and is charged for it, so the meters of the threads that have it do not count it.
@@ -49,9 +52,22 @@ pub struct LogDocument {
 struct Op {
     at: Range<usize>,
     head: Head,
+    /// The time on the clock when it was made, in milliseconds since 1970.
+    wall_ms: i64,
+    /// Where the transaction of a client is named that it belongs to.
+    transaction: Option<Names>,
     pre_image: Option<Box<[u8]>>,
     /// The event, once a stream has asked for it; without bytes if it has none.
     events: [OnceLock<Box<[u8]>>; 2],
+}
+
+/// The document that names the transaction of an operation.
+#[derive(Debug, Clone, Copy)]
+enum Names {
+    /// That of the log.
+    Document,
+    /// The operation's own.
+    Operation,
 }
 
 /// What streams look at first.
@@ -119,18 +135,18 @@ impl LogDocument {
             Some(parts) => parts.iter().filter_map(|part| part.as_doc()).map(within).collect(),
             None => vec![within(doc)],
         };
-        let in_transaction = parts.is_some();
+        let transaction = parts.is_some().then_some(Names::Document);
+        let wall_ms = if let Value::DateTime(wall) = doc.get("wall") { wall } else { 0 };
         let ops = all.into_iter().enumerate().map(|(number, at)| {
             let pre_image = log.pre_image(number)?.map(|image| image.as_bytes().into());
             let head = Head::of(Doc::trusted(&bytes[at.clone()]));
-            Ok(Op { at, head, pre_image, events: Default::default() })
+            Ok(Op { at, head, wall_ms, transaction, pre_image, events: Default::default() })
         });
         let ops = ops.collect::<Result<Vec<Op>>>()?;
         let document = LogDocument {
             stamp: log.stamp,
             cluster_time: before.cluster_time,
             first_op: before.ops,
-            in_transaction,
             continued: log.is_continued(),
             shared: false,
             bytes,
@@ -139,6 +155,27 @@ impl LogDocument {
         };
         *begun = document.begun();
         Ok(document)
+    }
+
+    /// The operations of all commits with a stamp, of a log of lists: all of their entries, in order.
+    pub(in super::super) fn of_entries(stamp: u64, entries: &[&[u8]]) -> Result<LogDocument> {
+        let size = entries.iter().map(|entry| entry.len()).sum();
+        let (mut bytes, mut ops) = (Vec::with_capacity(size), Vec::with_capacity(entries.len()));
+        for entry in entries {
+            let Entry { in_transaction, wall_ms, doc, pre_image, .. } = Entry::parse(entry)?;
+            let at = bytes.len()..bytes.len() + doc.len();
+            bytes.extend_from_slice(doc.as_bytes());
+            ops.push(Op {
+                at,
+                head: Head::of(doc),
+                wall_ms,
+                transaction: in_transaction.then_some(Names::Operation),
+                pre_image: pre_image.map(|image| image.as_bytes().into()),
+                events: Default::default(),
+            });
+        }
+        let (cluster_time, first_op, continued, shared, charge) = (stamp, 0, false, false, None);
+        Ok(LogDocument { stamp, cluster_time, first_op, continued, shared, bytes, ops, charge })
     }
 
     /// Its transaction, if that continues in the next document.
@@ -175,9 +212,24 @@ impl LogDocument {
         (self.bytes.capacity() + parts.sum::<usize>()) as i64
     }
 
-    /// The whole document.
-    pub fn doc(&self) -> Doc<'_> {
-        Doc::trusted(&self.bytes)
+    /// The time on the clock when an operation was made, in milliseconds since 1970.
+    ///
+    /// # Panics
+    /// If it has fewer operations.
+    pub fn wall_ms(&self, at: usize) -> i64 {
+        self.ops[at].wall_ms
+    }
+
+    /// The client's transaction that an operation belongs to: `lsid` and `txnNumber`.
+    ///
+    /// # Panics
+    /// If it has fewer operations.
+    pub fn transaction(&self, at: usize) -> Option<(Value<'_>, Value<'_>)> {
+        let named_in = match self.ops[at].transaction? {
+            Names::Document => Doc::trusted(&self.bytes),
+            Names::Operation => self.op(at),
+        };
+        Some((named_in.get("lsid"), named_in.get("txnNumber")))
     }
 
     pub fn op_count(&self) -> usize {

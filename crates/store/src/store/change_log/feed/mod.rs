@@ -19,14 +19,14 @@ use std::{
     time::Duration,
 };
 
-use nagi_bson::{Doc, Value};
+use nagi_bson::Doc;
 use nagi_budget::{Budget, Charge, Pool, meter};
-use nagi_error::{Code, Result, bail};
+use nagi_error::{Code, Result};
 use nagi_kv::CommitStamp;
 use parking_lot::{Mutex, MutexGuard};
 
 use self::document::Begun;
-use super::{first_of, read::LogReader};
+use super::{Lists, first_of, listed::check_kept, read::LogReader};
 use crate::{Collection, Store, catalog::ImageAge, engine_error::engine, store::reader::Reader};
 
 pub use document::{LogDocument, OpHead, Shown};
@@ -36,8 +36,8 @@ pub(crate) use watch::Watches;
 pub use watch::{ChangeScope, Watch};
 
 /// Limits of the documents that a stream gets at once.
-const PORTION_DOCUMENTS_MAX: usize = 256;
-const PORTION_BYTES_MAX: usize = 2 << 20;
+pub(super) const PORTION_DOCUMENTS_MAX: usize = 256;
+pub(super) const PORTION_BYTES_MAX: usize = 2 << 20;
 /// Limit of the documents that a stream looks at while it has the feed for itself.
 const LOOKED_AT_MAX: usize = 4096;
 /// Limit of the feed's documents.
@@ -100,7 +100,8 @@ impl LogPosition {
 }
 
 impl Feed {
-    pub(crate) fn new(budget: &Arc<Budget>) -> Feed {
+    /// `announces`: streams are woken when their changes are in the feed, not by the commits of this process.
+    pub(crate) fn new(budget: &Arc<Budget>, announces: bool) -> Feed {
         let ring = Ring {
             documents: VecDeque::new(),
             from: 0,
@@ -112,12 +113,48 @@ impl Feed {
             charge: Charge::empty(budget, Pool::ChangeStreams),
             budget: Arc::clone(budget),
         };
-        Feed { ring: Mutex::new(ring), image_age: ImageAge::default(), watches: Arc::default() }
+        let watches = Arc::new(Watches::new(announces));
+        Feed { ring: Mutex::new(ring), image_age: ImageAge::default(), watches }
     }
 }
 
-/// Reads documents after `position` up to a stamp, and moves the position; to `up_to` if there are no more.
-fn read_some(
+/// Where the documents come from.
+enum Source {
+    /// The log by stamps, and the collection that shows it.
+    Stamps(Arc<Collection>),
+    /// That of nodes that list their commits.
+    Lists(Arc<Lists>),
+}
+
+impl Source {
+    /// The stamp up to which a reader at a position may read.
+    fn up_to(&self, reader: &Reader<'_>, after: u64) -> Result<Option<u64>> {
+        match self {
+            Source::Stamps(_) => Ok(reader.stamp().map(|stamp| stamp.0)),
+            Source::Lists(lists) => lists.up_to(reader, after).map(Some),
+        }
+    }
+
+    /// Reads documents after `position` up to a stamp, and moves the position; to `up_to` if there are no more.
+    fn read_some(
+        &self,
+        reader: &Reader<'_>,
+        position: &mut LogPosition,
+        up_to: u64,
+        tick: &mut dyn FnMut() -> Result<()>,
+        put: &mut dyn FnMut(LogDocument),
+    ) -> Result<()> {
+        match self {
+            Source::Stamps(shown) => read_stamps(reader, shown, position, up_to, tick, put),
+            Source::Lists(lists) => {
+                position.after = lists.read_some(reader, (position.after, up_to), tick, put)?;
+                Ok(())
+            }
+        }
+    }
+}
+
+fn read_stamps(
     reader: &Reader<'_>,
     shown: &Collection,
     position: &mut LogPosition,
@@ -131,29 +168,17 @@ fn read_some(
     while count < PORTION_DOCUMENTS_MAX && bytes < PORTION_BYTES_MAX {
         tick()?;
         if !log.skip()? || log.stamp > up_to {
-            check_kept(shown, position.after)?;
+            check_kept(first_of(&shown.state), position.after)?;
             position.after = up_to;
             return Ok(());
         }
-        check_kept(shown, position.after)?;
+        check_kept(first_of(&shown.state), position.after)?;
         let last_of = &mut |stamp| LogReader::last_of_transaction(reader.read, stamp);
         let document = LogDocument::read(&mut log, &mut position.begun, last_of)?;
         position.after = document.stamp;
         count += 1;
         bytes += document.memory_bytes();
         put(document);
-    }
-    Ok(())
-}
-
-/// Fails if documents after `after` were removed from the log.
-fn check_kept(shown: &Collection, after: u64) -> Result<()> {
-    if first_of(&shown.state) > after + 1 {
-        bail!(
-            Code::CAPPED_POSITION_LOST,
-            "entries of the oplog after {} were removed before they were read",
-            CommitStamp(after)
-        );
     }
     Ok(())
 }
@@ -208,13 +233,13 @@ impl Ring {
     fn extend(
         &mut self,
         reader: &Reader<'_>,
-        shown: &Collection,
+        source: &Source,
         up_to: u64,
         watches: &Watches,
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         let mut position = LogPosition { after: self.to, begun: self.begun };
-        let done = read_some(reader, shown, &mut position, up_to, tick, &mut |document| {
+        let done = source.read_some(reader, &mut position, up_to, tick, &mut |document| {
             self.push(document, watches);
         });
         (self.to, self.begun) = (position.after, position.begun);
@@ -250,13 +275,29 @@ impl Ring {
 }
 
 impl Store {
+    fn log_source(&self) -> Option<Source> {
+        match &self.lists {
+            Some(lists) => Some(Source::Lists(Arc::clone(lists))),
+            None => self.shown_change_log().map(Source::Stamps),
+        }
+    }
+
+    /// The stamp up to which the feed would have read everything now.
+    fn feed_begin(&self) -> u64 {
+        let Some(lists) = &self.lists else { return self.last_stamp().0 };
+        let looked = self.snapshot().and_then(|snapshot| lists.look(&snapshot.reader()));
+        looked.map_or(lists.horizon(), |status| status.horizon)
+    }
+
     /// Watches a scope, or the document in it with an id, for as long as the handle exists. To be called before the
     /// first snapshot of a stream is taken.
     pub fn watch_changes(&self, scope: &ChangeScope, id: Option<IdHash>) -> Arc<Watch> {
         let feed = &self.feed;
+        let begin = if feed.watches.is_empty() { self.feed_begin() } else { 0 };
         let mut ring = feed.ring.lock();
         if feed.watches.is_empty() {
-            ring.begin_at(self.last_stamp().0);
+            let begin = begin.max(ring.to);
+            ring.begin_at(begin);
         }
         feed.watches.get(scope, id, ring.to)
     }
@@ -270,8 +311,7 @@ impl Store {
     /// the log is cut.
     pub fn kept_pre_image<'d>(&self, document: &'d LogDocument, at: usize) -> Option<Doc<'d>> {
         let image = document.pre_image(at)?;
-        let Value::DateTime(wall) = document.doc().get("wall") else { return None };
-        self.feed.image_age.keeps(wall).then_some(image)
+        self.feed.image_age.keeps(document.wall_ms(at)).then_some(image)
     }
 
     /// Returns once the commits up to a document are durable: a stream must not show what a crash may undo.
@@ -289,10 +329,18 @@ impl Store {
     /// # Errors
     /// 136 if such documents were removed from the log.
     pub fn log_position(&self, reader: &Reader<'_>, cluster_time: u64) -> Result<LogPosition> {
-        let Some(shown) = self.shown_change_log() else { return Err(no_log()) };
-        let first = LogReader::first_of_transaction(reader.read, cluster_time)?;
+        let (first, kept_from) = match self.log_source().ok_or_else(no_log)? {
+            Source::Stamps(shown) => {
+                let first = LogReader::first_of_transaction(reader.read, cluster_time)?;
+                (first, first_of(&shown.state))
+            }
+            Source::Lists(lists) => {
+                lists.look(reader)?;
+                (cluster_time, lists.first())
+            }
+        };
         let after = first.saturating_sub(1);
-        check_kept(&shown, after)?;
+        check_kept(kept_from, after)?;
         Ok(LogPosition { after, begun: None })
     }
 
@@ -309,8 +357,8 @@ impl Store {
         tick: &mut dyn FnMut() -> Result<()>,
         check: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Portion> {
-        let Some(shown) = self.shown_change_log() else { return Err(no_log()) };
-        let Some(up_to) = reader.stamp().map(|stamp| stamp.0) else { return Err(no_log()) };
+        let source = self.log_source().ok_or_else(no_log)?;
+        let up_to = source.up_to(reader, position.after)?.ok_or_else(no_log)?;
         if position.after >= up_to {
             return Ok(Portion { documents: Vec::new(), drained: true });
         }
@@ -324,7 +372,7 @@ impl Store {
             ring.begin_at(position.after);
         }
         while ring.to <= position.after && ring.to < up_to {
-            ring.extend(reader, &shown, up_to, &self.feed.watches, check)?;
+            ring.extend(reader, &source, up_to, &self.feed.watches, check)?;
             // Others may need the feed meanwhile.
             drop(ring);
             tick()?;
@@ -344,7 +392,7 @@ impl Store {
             (documents, *position) = ring.portion(position.after, up_to, wanted);
         } else {
             drop(ring);
-            read_some(reader, &shown, position, up_to, tick, &mut |document| {
+            source.read_some(reader, position, up_to, tick, &mut |document| {
                 documents.push(Arc::new(document));
             })?;
         }
@@ -355,7 +403,7 @@ impl Store {
     /// Reads what was logged since the last call into the feed, so that the scopes of streams that wait are marked;
     /// empties it if there are no streams.
     pub fn refresh_feed(&self, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        let Some(shown) = self.shown_change_log() else { return Ok(()) };
+        let Some(source) = self.log_source() else { return Ok(()) };
         if self.feed.watches.is_empty() {
             let mut ring = self.feed.lock(check)?;
             if !ring.documents.is_empty() {
@@ -366,14 +414,15 @@ impl Store {
         }
         let snapshot = self.snapshot()?;
         let reader = snapshot.reader();
-        let Some(up_to) = reader.stamp().map(|stamp| stamp.0) else { return Ok(()) };
+        let to = self.feed.lock(check)?.to;
+        let Some(up_to) = source.up_to(&reader, to)? else { return Ok(()) };
         loop {
             check()?;
             let mut ring = self.feed.lock(check)?;
             if ring.to >= up_to {
                 return Ok(());
             }
-            ring.extend(&reader, &shown, up_to, &self.feed.watches, check)?;
+            ring.extend(&reader, &source, up_to, &self.feed.watches, check)?;
         }
     }
 }

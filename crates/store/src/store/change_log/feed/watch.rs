@@ -104,6 +104,8 @@ enum Ids<'i> {
 /// All watched scopes.
 #[derive(Default)]
 pub(crate) struct Watches {
+    /// Streams are woken by what is read from the log, because other processes write to it.
+    announces: bool,
     count: AtomicUsize,
     /// The number of watches of documents.
     id_count: AtomicUsize,
@@ -111,6 +113,10 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
+    pub(super) fn new(announces: bool) -> Watches {
+        Watches { announces, ..Watches::default() }
+    }
+
     /// The watch of a scope, or of the document in it with this id; a new one considers documents after `since`.
     pub(super) fn get(
         self: &Arc<Watches>,
@@ -190,7 +196,7 @@ impl Watches {
         changed: impl Iterator<Item = &'n Namespace>,
         ids: &ChangedIds,
     ) {
-        if self.is_empty() {
+        if self.is_empty() || self.announces {
             return;
         }
         let mut keys: Vec<&str> = changed.flat_map(|ns| [ns.as_str(), ns.database()]).collect();
@@ -200,12 +206,16 @@ impl Watches {
         self.visit(&keys, &Ids::Changed(ids), &mut |watch| watch.arrivals.announce());
     }
 
-    /// Notes that a document of the log has this operation. `id`: of the document that it changes.
+    /// Notes that a document of the log has this operation, and wakes the streams that show it unless commits do that.
+    /// `id`: of the document that it changes.
     pub(super) fn touch(&self, operation: Doc<'_>, id: Option<IdHash>, stamp: u64) {
         let Value::String(namespace) = operation.get("ns") else { return };
         let Some((database, collection)) = namespace.split_once('.') else { return };
         let note = &mut |watch: &Watch| {
             watch.touched_at.fetch_max(stamp, SeqCst);
+            if self.announces {
+                watch.arrivals.announce();
+            }
         };
         if collection != "$cmd" {
             return self.visit(&[namespace, database, ""], &Ids::One(id), note);
