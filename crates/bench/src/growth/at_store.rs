@@ -200,8 +200,7 @@ impl Cluster {
     }
 
     fn log(&mut self, store: usize, write: u32) {
-        let now = self.events.now();
-        if let Some(bytes) = self.stores[store].log.add(now, write, costs::DOCUMENT_BYTES) {
+        if let Some(bytes) = self.stores[store].log.add(write, costs::DOCUMENT_BYTES) {
             self.sync(store, bytes);
         }
     }
@@ -212,8 +211,8 @@ impl Cluster {
     }
 
     fn synced(&mut self, store: usize) {
-        let (now, mut writes) = (self.events.now(), Vec::new());
-        if let Some(bytes) = self.stores[store].log.end(now, &mut writes) {
+        let mut writes = Vec::new();
+        if let Some(bytes) = self.stores[store].log.end(&mut writes) {
             self.sync(store, bytes);
         }
         for write in writes {

@@ -3,7 +3,9 @@
 //!
 //!   the node that changes    intent, wait for all seats, lock of the catalog, change, wait for all seats
 //!   each other node          looks at the board, lets its writers leave, writes its seat; later once more
-use super::costs::{self, FAR, NODE_SEND, PD_MESSAGE, RAFT, STORE_READ, STORE_SCAN, STORE_WRITE, SYNC};
+use super::costs::{
+    self, FAR, NODE_SEND, PD_MESSAGE, RAFT, STORE_READ, STORE_SCAN, STORE_WRITE, SYNC,
+};
 use super::kernel::{Events, MS, Ns, SECOND, Station};
 use crate::histogram::Histogram;
 use crate::random::Random;
@@ -21,8 +23,11 @@ const EACH: u64 = 20;
 
 /// A timestamp and a read.
 const READ: Ns = NODE_SEND.ns + PD_MESSAGE.ns + STORE_READ.ns + 4 * FAR.ns;
-/// A timestamp, a read and a commit in one phase of which the region's threads do their part elsewhere.
+/// A timestamp, a read and a commit in one phase, without the part of the region's thread.
 const WRITE: Ns = READ + STORE_WRITE.ns + 4 * FAR.ns + SYNC.ns;
+
+/// The lock of the catalog is held for a look at the newest catalog, the commit, and its own removal.
+const HELD: Ns = READ + 2 * WRITE;
 
 pub(super) struct Changes {
     pub(super) nodes: usize,
@@ -142,7 +147,7 @@ impl World {
             }
             What::Posted(at) => {
                 self.changes[at].phase = Phase::Closing;
-                let next = if self.with_intent { What::AsksAll(at) } else { self.change(at) };
+                let next = if self.with_intent { What::AsksAll(at) } else { What::Changed(at) };
                 self.events.at(now, next);
             }
             What::AsksAll(at) => self.asks_all(at, random),
@@ -150,7 +155,7 @@ impl World {
                 if self.changes[at].phase != Phase::Changing {
                     // Now it has the lock: a look at the newest catalog, and the commit.
                     self.changes[at].phase = Phase::Changing;
-                    let held = self.lock.serve(now, READ + 2 * WRITE);
+                    let held = self.lock.serve(now, HELD);
                     self.region.serve(now, 2 * RAFT.ns);
                     self.events.at(held, What::Changed(at));
                     return;
@@ -159,10 +164,6 @@ impl World {
                 self.events.at(now, What::AsksAll(at));
             }
         }
-    }
-
-    fn change(&self, at: usize) -> What {
-        What::Changed(at)
     }
 
     /// A write to the catalog's region that begins now; returns its end.
@@ -220,7 +221,8 @@ impl World {
                 self.done += 1;
                 self.latencies.record(asked - begun);
                 // A client alone waits for the nodes to be calm again.
-                let pause = if self.changes.len() == 1 { 2 * SECOND + random.below(LOOK) } else { 0 };
+                let pause =
+                    if self.changes.len() == 1 { 2 * SECOND + random.below(LOOK) } else { 0 };
                 self.events.at(asked + pause, What::Begins(at));
             }
         }
@@ -234,7 +236,9 @@ mod tests {
     /// docs/scale-out.md: three nodes took 0.1 to 0.2 s for a change of a collection, 0.1 s for a creation.
     #[test]
     fn three_nodes_take_about_what_was_measured() {
-        let p50 = |at_once, with_intent| simulate(3, at_once, with_intent, 1).latencies.quantile(0.5) / MS;
+        let p50 = |at_once, with_intent| {
+            simulate(3, at_once, with_intent, 1).latencies.quantile(0.5) / MS
+        };
         assert!((80..=200).contains(&p50(1, true)), "{}", p50(1, true));
         assert!((50..=110).contains(&p50(1, false)), "{}", p50(1, false));
     }

@@ -13,8 +13,8 @@ pub(super) struct Lifts {
     pub(super) stale_reads: bool,
     /// A node has one message to PD on its way, and the next one has all timestamps that were asked for meanwhile.
     pub(super) one_message: bool,
-    /// Groups of placement drivers that give timestamps.
-    pub(super) pd_groups: usize,
+    /// Members of PD that take messages for its leader ("TSO follower proxy").
+    pub(super) pd_proxies: usize,
     /// Regions of fences and counters, and regions of sessions.
     pub(super) fences: usize,
     pub(super) sessions: usize,
@@ -34,7 +34,7 @@ impl Default for Lifts {
         Lifts {
             stale_reads: false,
             one_message: false,
-            pd_groups: 1,
+            pd_proxies: 1,
             fences: 1,
             sessions: 1,
             buckets: 1,
@@ -250,6 +250,7 @@ impl<T> Slab<T> {
         self.items[number as usize].take().expect("it is in use")
     }
 
+    #[cfg(test)]
     pub(super) fn used(&self) -> usize {
         self.items.len() - self.free.len()
     }
@@ -306,7 +307,7 @@ impl Cluster {
             zipf: Zipf::new(costs::SKEWED),
             nodes,
             stores: std::iter::repeat_with(store).take(setting.stores).collect(),
-            pd: std::iter::repeat_with(pd).take(lifts.pd_groups).collect(),
+            pd: std::iter::repeat_with(pd).take(lifts.pd_proxies).collect(),
             regions,
             ops: Slab::new(),
             requests: Slab::new(),

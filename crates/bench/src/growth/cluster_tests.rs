@@ -102,7 +102,7 @@ fn lifts_lift() {
     let none = Lifts::default();
     let (reads, inserts) = (rate("point-reads", none), rate("inserts-hashed", none));
     assert!(rate("point-reads", Lifts { one_message: true, ..none }) > 1.5 * reads);
-    assert!(rate("point-reads", Lifts { pd_groups: 4, ..none }) > 1.5 * reads);
+    assert!(rate("point-reads", Lifts { pd_proxies: 4, ..none }) > 1.5 * reads);
     assert!(rate("point-reads", Lifts { stale_reads: true, ..none }) > 1.5 * reads);
     let spread = Lifts { sessions: 64, fences: 64, buckets: 64, raft_threads: 8, ..none };
     assert!(rate("inserts-hashed", spread) > 2.0 * inserts);

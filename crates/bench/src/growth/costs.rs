@@ -49,8 +49,11 @@ pub(super) const STORE_WRITE: Cost =
 pub(super) const STORE_SCAN: Cost = cost("store: a page of a scan", 300 * US, Source::Assumed);
 /// 43,200 updates a second over three stores, each a command at three replicas, by the two threads that TiKV has for
 /// this by default: 2 / 43,200 s.
-pub(super) const RAFT: Cost =
-    cost("store: a command in the log of a region, and its application", 46 * US, Source::Published);
+pub(super) const RAFT: Cost = cost(
+    "store: a command in the log of a region, and its application",
+    46 * US,
+    Source::Published,
+);
 /// A read of a replica asks the leader how far it has to wait.
 pub(super) const READ_INDEX: Cost =
     cost("store: question of a replica to its leader", 10 * US, Source::Assumed);
@@ -63,8 +66,7 @@ pub(super) const PD_HEARTBEAT: Cost =
     cost("PD: a heartbeat of a region", 100 * US, Source::Assumed);
 pub(super) const PD_REGION: Cost = cost("PD: bounds of a region", 100 * US, Source::Assumed);
 /// What comes while a message to PD is being sent is in the next one.
-pub(super) const NODE_SEND: Cost =
-    cost("node: sending a message to PD", 5 * US, Source::Assumed);
+pub(super) const NODE_SEND: Cost = cost("node: sending a message to PD", 5 * US, Source::Assumed);
 pub(super) const SYNC: Cost = cost("disk: a sync", 200 * US, Source::Assumed);
 pub(super) const DISK_READ: Cost = cost("disk: a read", 100 * US, Source::Assumed);
 pub(super) const NEAR: Cost = cost("network: one way within a zone", 50 * US, Source::Assumed);
@@ -72,11 +74,28 @@ pub(super) const FAR: Cost = cost("network: one way between zones", 250 * US, So
 /// A region that splits answers nothing meanwhile. Three replicas on a loaded machine took up to 8.6 s.
 pub(super) const SPLIT: Cost = cost("store: a split of a region", 20 * MS, Source::Assumed);
 /// A reader that finds the lock of an unfinished commit asks again.
-pub(super) const LOCK_PAUSE: Cost = cost("node: pause before a locked key", 2 * MS, Source::Assumed);
+pub(super) const LOCK_PAUSE: Cost =
+    cost("node: pause before a locked key", 2 * MS, Source::Assumed);
 
 pub(super) static COSTS: &[&Cost] = &[
-    &NODE_READ, &NODE_WRITE, &NODE_REQUEST, &STORE_READ, &STORE_WRITE, &STORE_SCAN, &RAFT, &READ_INDEX,
-    &PD_MESSAGE, &PD_STAMP, &PD_HEARTBEAT, &PD_REGION, &NODE_SEND, &SYNC, &DISK_READ, &NEAR, &FAR, &SPLIT,
+    &NODE_READ,
+    &NODE_WRITE,
+    &NODE_REQUEST,
+    &STORE_READ,
+    &STORE_WRITE,
+    &STORE_SCAN,
+    &RAFT,
+    &READ_INDEX,
+    &PD_MESSAGE,
+    &PD_STAMP,
+    &PD_HEARTBEAT,
+    &PD_REGION,
+    &NODE_SEND,
+    &SYNC,
+    &DISK_READ,
+    &NEAR,
+    &FAR,
+    &SPLIT,
     &LOCK_PAUSE,
 ];
 
@@ -142,4 +161,3 @@ mod tests {
         }
     }
 }
-

@@ -254,8 +254,8 @@ impl Cluster {
     fn stamps_arrive(&mut self, batch: u32) {
         let (node, count) = (self.batches.of(batch).0, self.batches.of(batch).1.len() as u64);
         let work = self.work(self.setting.lifts.message_ns) + count * costs::PD_STAMP.ns;
-        let (now, groups) = (self.events.now(), self.pd.len());
-        let pd = self.shared.as_mut().unwrap_or(&mut self.pd[node % groups]);
+        let (now, members) = (self.events.now(), self.pd.len());
+        let pd = self.shared.as_mut().unwrap_or(&mut self.pd[node % members]);
         let done = pd.serve(now, work);
         self.events.at(done, What::StampsDone(batch));
         self.window.stamps += count;

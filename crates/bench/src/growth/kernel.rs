@@ -58,12 +58,11 @@ pub(super) struct Station {
     /// When each server has done what it was given.
     free: BinaryHeap<Reverse<Ns>>,
     given: Ns,
-    jobs: u64,
 }
 
 impl Station {
     pub(super) fn new(servers: usize) -> Station {
-        Station { free: (0..servers.max(1)).map(|_| Reverse(0)).collect(), given: 0, jobs: 0 }
+        Station { free: (0..servers.max(1)).map(|_| Reverse(0)).collect(), given: 0 }
     }
 
     /// Gives it a job, which arrives now and takes `work`. Returns when it is done.
@@ -72,7 +71,6 @@ impl Station {
         let done = free.max(now) + work;
         self.free.push(Reverse(done));
         self.given += work;
-        self.jobs += 1;
         done
     }
 
@@ -84,10 +82,6 @@ impl Station {
 
     pub(super) fn servers(&self) -> usize {
         self.free.len()
-    }
-
-    pub(super) fn jobs(&self) -> u64 {
-        self.jobs
     }
 }
 
@@ -127,36 +121,26 @@ impl Turns {
 #[derive(Default)]
 pub(super) struct Log {
     waiting: Vec<(u32, u64)>,
-    syncing: Vec<(u32, u64)>,
-    since: Option<Ns>,
-    worked: Ns,
+    syncing: Vec<u32>,
 }
 
 impl Log {
     /// Adds a write of so many bytes. Returns the bytes of the sync that begins now, if one begins.
-    pub(super) fn add(&mut self, now: Ns, write: u32, bytes: u64) -> Option<u64> {
+    pub(super) fn add(&mut self, write: u32, bytes: u64) -> Option<u64> {
         self.waiting.push((write, bytes));
-        self.start(now)
+        if self.syncing.is_empty() { self.start() } else { None }
     }
 
-    fn start(&mut self, now: Ns) -> Option<u64> {
-        if self.since.is_some() || self.waiting.is_empty() {
-            return None;
-        }
-        self.since = Some(now);
-        std::mem::swap(&mut self.waiting, &mut self.syncing);
-        Some(self.syncing.iter().map(|(_, bytes)| bytes).sum())
+    fn start(&mut self) -> Option<u64> {
+        let bytes = self.waiting.iter().map(|(_, bytes)| bytes).sum();
+        self.syncing.extend(self.waiting.drain(..).map(|(write, _)| write));
+        (bytes > 0).then_some(bytes)
     }
 
     /// The sync has ended: hands out its writes, in order, and returns the bytes of the next one, if one begins.
-    pub(super) fn end(&mut self, now: Ns, synced: &mut Vec<u32>) -> Option<u64> {
-        self.worked += self.since.take().map_or(0, |since| now - since);
-        synced.extend(self.syncing.drain(..).map(|(write, _)| write));
-        self.start(now)
-    }
-
-    pub(super) fn worked(&self, now: Ns) -> Ns {
-        self.worked + self.since.map_or(0, |since| now - since)
+    pub(super) fn end(&mut self, synced: &mut Vec<u32>) -> Option<u64> {
+        synced.append(&mut self.syncing);
+        self.start()
     }
 }
 

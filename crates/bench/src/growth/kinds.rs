@@ -110,12 +110,19 @@ pub(super) static WORKLOADS: &[Workload] = &[
     Workload { name: "transactions", kinds: &[(100, &TRANSACTION)] },
     Workload {
         name: "mix",
-        kinds: &[(60, &FIND_ID), (5, &FIND_100), (20, &UPDATE), (10, &INSERT_HASHED), (5, &TRANSACTION)],
+        kinds: &[
+            (60, &FIND_ID),
+            (5, &FIND_100),
+            (20, &UPDATE),
+            (10, &INSERT_HASHED),
+            (5, &TRANSACTION),
+        ],
     },
 ];
 
 pub(super) static RIG_READS: Workload = Workload { name: "reads", kinds: &[(100, &FIND_ID)] };
-pub(super) static RIG_INSERTS: Workload = Workload { name: "inserts", kinds: &[(100, &RIG_INSERT)] };
+pub(super) static RIG_INSERTS: Workload =
+    Workload { name: "inserts", kinds: &[(100, &RIG_INSERT)] };
 
 #[cfg(test)]
 mod tests {

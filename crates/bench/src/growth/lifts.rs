@@ -43,15 +43,24 @@ fn every(of: Lifts) -> Lifts {
 
 static LIFTS: &[Lift] = &[
     lift("point-reads", LARGE, "as it is", |of| of),
-    lift("point-reads", LARGE, "4 groups of PD", |of| Lifts { pd_groups: 4, ..of }),
-    lift("point-reads", LARGE, "one message to PD at a time", |of| Lifts { one_message: true, ..of }),
+    lift("point-reads", LARGE, "4 members of PD take messages", |of| Lifts { pd_proxies: 4, ..of }),
+    lift("point-reads", LARGE, "one message to PD at a time", |of| Lifts {
+        one_message: true,
+        ..of
+    }),
     lift("point-reads", LARGE, "reads without a timestamp", |of| Lifts { stale_reads: true, ..of }),
     lift("point-reads", LARGE, "reads of replicas", |of| Lifts { follower_reads: true, ..of }),
     lift("point-reads", LARGE, "board once a second", |of| Lifts { board_ms: 1000, ..of }),
-    lift("point-reads", LARGE, "a message to PD costs 20 us", |of| Lifts { message_ns: 20 * US, ..of }),
+    lift("point-reads", LARGE, "a message to PD costs 20 us", |of| Lifts {
+        message_ns: 20 * US,
+        ..of
+    }),
     lift("point-reads", LARGEST, "as it is", |of| of),
     lift("point-reads", LARGEST, "regions of 1 GB", |of| Lifts { region_mb: 1024, ..of }),
-    lift("point-reads", LARGEST, "one message to PD at a time", |of| Lifts { one_message: true, ..of }),
+    lift("point-reads", LARGEST, "one message to PD at a time", |of| Lifts {
+        one_message: true,
+        ..of
+    }),
     lift("point-reads", LARGEST, "both", |of| Lifts { region_mb: 1024, one_message: true, ..of }),
     lift("inserts-hashed", LARGE, "as it is", |of| of),
     lift("inserts-hashed", LARGE, "128 regions of sessions", |of| Lifts { sessions: 128, ..of }),
@@ -59,7 +68,10 @@ static LIFTS: &[Lift] = &[
     lift("inserts-hashed", LARGE, "both", spread),
     lift("inserts-hashed", LARGE, "both, 128 buckets", spread_all),
     lift("inserts-hashed", LARGE, "all: 8 log threads, one message", all),
-    lift("inserts-hashed", LARGE, "a command costs 23 us", |of| Lifts { command_ns: 23 * US, ..of }),
+    lift("inserts-hashed", LARGE, "a command costs 23 us", |of| Lifts {
+        command_ns: 23 * US,
+        ..of
+    }),
     lift("inserts-ascending", LARGE, "as it is", |of| of),
     lift("inserts-ascending", LARGE, "regions of sessions and fences", spread),
     lift("inserts-ascending", LARGE, "128 buckets", |of| Lifts { buckets: 128, ..of }),
@@ -78,7 +90,15 @@ static LIFTS: &[Lift] = &[
 
 /// The table, of these workloads.
 pub(super) fn rows(plan: &Plan, chosen: &[&str]) -> Vec<Vec<String>> {
-    let head = ["workload, nodes x stores x TB", "with", "ops/s", "ratio", "p50 ms", "p99 ms", "bottleneck"];
+    let head = [
+        "workload, nodes x stores x TB",
+        "with",
+        "ops/s",
+        "ratio",
+        "p50 ms",
+        "p99 ms",
+        "bottleneck",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let mut base = 0.0;
     for lift in LIFTS.iter().filter(|lift| chosen.contains(&lift.workload)) {

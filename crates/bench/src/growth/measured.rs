@@ -9,6 +9,9 @@ const BUSY: f64 = 0.85;
 /// So many conflicts for an operation are a bottleneck of their own.
 const CONFLICTS: f64 = 0.5;
 
+/// Resources of each kind, and how long each of them has worked.
+type Worked = Vec<(&'static str, Vec<f64>)>;
+
 /// The part of a run that is measured.
 pub(super) struct Window {
     /// Operations of clients that have begun, and that were answered, in the whole run.
@@ -17,7 +20,7 @@ pub(super) struct Window {
     skipped: u64,
     wanted: u64,
     pub(super) latencies: Histogram,
-    begin: Option<(Ns, Vec<(&'static str, Vec<f64>)>)>,
+    begin: Option<(Ns, Worked)>,
     /// Counts since the beginning of the part.
     pub(super) stamps: u64,
     pub(super) messages: u64,
@@ -113,14 +116,14 @@ impl Cluster {
     }
 
     /// Nanoseconds that each resource has worked until now, divided by its servers.
-    fn worked(&self) -> Vec<(&'static str, Vec<f64>)> {
+    fn worked(&self) -> Worked {
         let now = self.events.now();
         let of = |station: &Station| station.worked(now) as f64 / station.servers() as f64;
         let region = |target: Target| {
             let of = |region: &Region| region.raft.worked(now).max(region.apply.worked(now)) as f64;
             self.regions.iter().filter(|region| region.target == target).map(of).collect()
         };
-        let mut all: Vec<(&'static str, Vec<f64>)> = vec![
+        let mut all: Worked = vec![
             ("node cores", self.nodes.iter().map(|node| of(&node.cores)).collect()),
             ("PD", self.pd.iter().map(of).collect()),
             ("store cores", self.stores.iter().map(|store| of(&store.cores)).collect()),

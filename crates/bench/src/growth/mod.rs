@@ -52,6 +52,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let is_wanted = |part: &str| parts.contains(&part);
     if is_wanted("inputs") {
         report::say(&report::columns(&results::inputs()));
+        report::say("\n");
+        report::say(&report::columns(&results::kinds()));
     }
     if is_wanted("sizes") {
         for workload in WORKLOADS.iter().filter(|workload| chosen.contains(&workload.name)) {
@@ -134,7 +136,9 @@ mod tests {
     #[test]
     fn sizes_are_checked() {
         assert_eq!(sizes("1x3x0.1,100x300x100").unwrap(), [(1, 3, 0.1), (100, 300, 100.0)]);
-        for wrong in ["", "1x3", "0x3x1", "1x0x1", "129x3x1", "1x3x1x1", "1x3xNaN", "1x3x0", "1x3x1,"] {
+        for wrong in
+            ["", "1x3", "0x3x1", "1x0x1", "129x3x1", "1x3x1x1", "1x3xNaN", "1x3x0", "1x3x1,"]
+        {
             assert!(sizes(wrong).is_err(), "{wrong}");
         }
         assert!(sizes(&["1x1x1"; SIZES_MAX + 1].join(",")).is_err());

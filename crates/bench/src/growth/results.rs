@@ -1,9 +1,10 @@
 //! The tables.
 use super::cluster::{Cluster, Lifts, Setting};
 use super::kernel::{MS, Ns};
-use super::kinds::{RIG_INSERTS, RIG_READS, Workload};
+use super::kinds::{Kind, RIG_INSERTS, RIG_READS, WORKLOADS, Workload};
 use super::measured::Found;
 use super::{Plan, Size, catalog, costs};
+use std::collections::BTreeMap;
 
 pub(super) fn ms(ns: Ns) -> String {
     format!("{:.1}", ns as f64 / MS as f64)
@@ -38,9 +39,29 @@ pub(super) fn inputs() -> Vec<Vec<String>> {
     std::iter::once(head(&["work", "time", "source"])).chain(rows).collect()
 }
 
+/// The operations: rounds of reads that are sent one after another, and the regions that a commit writes to.
+pub(super) fn kinds() -> Vec<Vec<String>> {
+    let kinds: BTreeMap<&str, &Kind> = WORKLOADS
+        .iter()
+        .flat_map(|workload| workload.kinds)
+        .map(|(_, kind)| (kind.name, *kind))
+        .collect();
+    let rows = kinds.values().map(|kind| {
+        vec![
+            kind.name.to_owned(),
+            format!("{:?}", kind.reads),
+            format!("{:?}", kind.writes),
+            kind.row.to_owned(),
+        ]
+    });
+    let names = ["operation", "reads", "writes", "row of docs/scale-out.md"];
+    std::iter::once(head(&names)).chain(rows).collect()
+}
+
 /// A workload by the size of the cluster. How busy: the busiest one of each kind.
 pub(super) fn sizes(all: impl Iterator<Item = (Size, Option<Found>)>) -> Vec<Vec<String>> {
-    let names = ["nodes x stores x TB", "ops/s", "p50 ms", "p99 ms", "node", "PD", "store", "log threads"];
+    let names =
+        ["nodes x stores x TB", "ops/s", "p50 ms", "p99 ms", "node", "PD", "store", "log threads"];
     let more = ["disk", "region, busiest", "conflicts", "bottleneck"];
     let rows = all.map(|((nodes, stores, terabytes), found)| {
         let mut row = vec![format!("{nodes} x {stores} x {terabytes}")];
@@ -66,7 +87,8 @@ pub(super) fn sizes(all: impl Iterator<Item = (Size, Option<Found>)>) -> Vec<Vec
 
 /// Changes of the catalog by nodes and changes at once.
 pub(super) fn catalog(seed: u64) -> Vec<Vec<String>> {
-    let names = ["change", "at once", "nodes", "changes/s", "p50 ms", "p99 ms", "writers out, p50 ms"];
+    let names =
+        ["change", "at once", "nodes", "changes/s", "p50 ms", "p99 ms", "writers out, p50 ms"];
     let mut rows = vec![[head(&names), head(&["catalog's region"])].concat()];
     for (name, with_intent) in [("of a collection", true), ("creation", false)] {
         for at_once in [1, 8, 64] {
