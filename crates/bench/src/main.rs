@@ -21,6 +21,7 @@ mod disk;
 mod echo;
 mod embedded;
 mod encryption;
+mod growth;
 mod histogram;
 mod html;
 mod inserts;

@@ -2,7 +2,7 @@
 use crate::args::{Args, Outcome, did_you_mean};
 use crate::{
     allocate, breadth, catalog, change_log, compression, contention, crash, disk, echo, embedded,
-    encryption, jsonbench, limit, memory, mixed, neighbours,
+    encryption, growth, jsonbench, limit, memory, mixed, neighbours,
 };
 use crate::{query, raw_engine, spill, stall, statistics, streams, time_series, tls, working_set};
 
@@ -102,6 +102,15 @@ pub(crate) static TABLE: &[Row] = &[
             "[--server-option=--NAME=VALUE]...",
         ],
         run: encryption::run,
+    },
+    Row {
+        name: "growth",
+        about: "more nodes, stores and data over a TiKV cluster, in a simulation: rates and bottlenecks",
+        usage: &[
+            "[--parts inputs,sizes,lifts,catalog,rig] [--workloads point-reads,inserts-hashed,...]",
+            "[--sizes NODESxSTORESxTERABYTES,...] [--clients N] [--operations N] [--seed N]",
+        ],
+        run: growth::run,
     },
     Row {
         name: "jsonbench",
