@@ -154,10 +154,11 @@ def killed(node, other, address):
         other.stop(signal.SIGKILL)
         gone_on(writers, "server killed")
         begun = time.monotonic()
-        node.client.killed.c.create_index("round%d" % round_)
+        node.client.killed.create_collection("round%d" % round_)
         seconds = time.monotonic() - begun
         check("a change waits for the lease of the dead", seconds < 15, seconds)
         print("a change after a kill: %.1f s" % seconds, flush=True)
+        node.client.killed.c.create_index("round%d" % round_)
         check("it is not listed any more", names(node) == ports(node), names(node))
         check("the log says so", node.log(8200431) != [])
         other = Node("second", address, 1)
