@@ -185,7 +185,7 @@ impl Cluster {
 
     fn appended(&mut self, number: u32, follower: u8) {
         let store = self.follower(number, follower);
-        // It is applied later; nobody waits for that.
+        // It is applied later, without a request that waits.
         let (now, work) = (self.events.now(), self.work(self.setting.lifts.command_ns));
         self.stores[store].apply.serve(now, work);
         self.write_data(store);

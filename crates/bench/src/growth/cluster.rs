@@ -157,7 +157,7 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// True if nobody waits for it.
+    /// True if no operation waits for it.
     pub(super) fn is_late(self) -> bool {
         matches!(self, Work::Late | Work::Rollback)
     }

@@ -136,7 +136,8 @@ pub(super) const PAGE: u64 = 512;
 /// Parts of a counter that a node has: its transactions that overlap. Collections that are written to.
 pub(super) const PARTS_EACH: u64 = 64;
 pub(super) const COLLECTIONS: u64 = 10;
-/// Documents whose updates are skewed. More have the same shape: the first has 7 % of a million, 5 % of a hundred million.
+/// Documents whose updates are skewed. More have the same shape: the first has 7 % of the updates of a million, 5 % of
+/// those of a hundred million.
 pub(super) const SKEWED: u64 = 1_000_000;
 
 /// A length of time, for people.

@@ -5,8 +5,8 @@ use crate::random::Random;
 const SERVICE: Ns = 1000;
 const JOBS: u64 = 400_000;
 
-/// What a station with arrivals at random times has: the mean time in it and the mean number in it, both counted, and the
-/// share of the time that a server works.
+/// What a station with arrivals at random times has: the mean time in it and the mean number in it, both counted, and
+/// the share of the time that a server works.
 struct Seen {
     stay: f64,
     number: f64,

@@ -1,7 +1,7 @@
 //! The operations: which requests each one sends, and to which kind of region.
 //!
-//! The numbers of requests are those that `crates/kv-tikv/tests/cluster/store_trips.rs` counts and docs/scale-out.md has
-//! in a table; a test compares this with the page.
+//! The numbers of requests are those that `crates/kv-tikv/tests/cluster/store_trips.rs` counts. docs/scale-out.md has
+//! them in a table; a test compares this with the page.
 
 /// Where a request goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

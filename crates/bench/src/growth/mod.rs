@@ -1,8 +1,8 @@
 //! `nagi-bench growth`: what equal nodes over a TiKV cluster do as nodes, stores and data are added, in a simulation.
 //!
 //! No server runs. Clients, nodes, placement driver, stores, regions and their logs are simulated event by event
-//! ([`kernel`]); an operation sends the requests that are counted in docs/scale-out.md ([`kinds`]), and each piece of work
-//! costs what was measured, published or assumed ([`costs`]). docs/scale-out-growth.md describes the method, its
+//! ([`kernel`]); an operation sends the requests that are counted in docs/scale-out.md ([`kinds`]), and each piece of
+//! work costs what was measured, published or assumed ([`costs`]). docs/scale-out-growth.md describes the method, its
 //! limits, and the results.
 //!
 //! The same options give the same output.

@@ -40,8 +40,9 @@ impl Weights {
     /// frequent entries, because all others are sampled in proportion; so they belong to the smallest caches.
     pub(super) fn curve(&self, missing: f64) -> Curve {
         let counted = self.by_size.iter().sum::<f64>() + self.cold;
-        // An entry that every read needs, like the top of an index, stands for many times all reads if it is in the sample:
-        // what is left without it may be a small part of what was counted. Without anything left the sample says nothing.
+        // An entry that every read needs, like the top of an index, stands for many times all reads if it is in the
+        // sample: what is left without it may be a small part of what was counted. If nothing is left, the sample says
+        // nothing.
         let missing = if counted + missing > 0.0 { missing } else { 0.0 };
         let mut sum = missing;
         let mut up_to_now = 0.0_f64;
