@@ -22,7 +22,7 @@ use tikv_client::{
 };
 use tokio::{
     sync::oneshot,
-    time::{sleep, timeout},
+    time::{sleep, timeout, timeout_at},
 };
 
 use crate::{
@@ -32,6 +32,7 @@ use crate::{
     error::{Kind, Reason, failure, kind},
     one_phase::OnePhase,
     options::Options,
+    outcome::{self, Outcome},
     regions::{Bounds, Regions},
     runtime::Runtime,
 };
@@ -57,6 +58,12 @@ pub(crate) enum Change {
 }
 
 impl Change {
+    fn key(&self) -> &[u8] {
+        match self {
+            Change::Put(key, _) | Change::Delete(key) | Change::Lock(key) => key,
+        }
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Change::Put(key, value) => key.len() + value.len(),
@@ -345,6 +352,7 @@ impl Link {
         stop: oneshot::Receiver<()>,
     ) -> Result<u64> {
         let Begun { mut transaction, one_phase } = begun;
+        let primary = changes.first().map(|change| change.key().to_vec()).unwrap_or_default();
         let bytes: usize = changes.iter().map(Change::bytes).sum();
         self.calls.add(Count::Commit, 1);
         self.calls.add(Count::BytesWritten, bytes as u64);
@@ -366,32 +374,49 @@ impl Link {
             Some(Err(_)) => (silent("a commit"), None),
             None => (Error::Interrupted, None),
         };
-        self.settle((transaction, one_phase), kind, error).await
+        self.settle((transaction, one_phase, primary), kind, error).await
     }
 
-    /// After a failed commit: a transaction that can be rolled back was not committed, and its locks are released.
+    /// After a failed commit: one that can be rolled back was not committed, and its locks are released.
     async fn settle(
         &self,
-        (mut transaction, one_phase): (Transaction, bool),
+        (mut transaction, one_phase, primary): (Transaction, bool, Vec<u8>),
         kind: Option<Kind>,
         error: Error,
     ) -> Result<u64> {
         self.calls.add(Count::Rollback, 1);
         let most = if matches!(error, Error::Interrupted) { ROLLBACK_LATE } else { ROLLBACK };
-        let rolled_back = matches!(timeout(most, transaction.rollback()).await, Ok(Ok(())));
-        // A commit in one phase that was sent again may meet itself.
-        if kind == Some(Kind::Conflict) && (rolled_back || !one_phase) {
-            self.calls.add(Count::Conflict, 1);
-            return Err(error);
+        let end = tokio::time::Instant::now() + most;
+        // The primary key was not committed: in two phases that is not tried after a conflict, and in one phase all
+        // keys are committed together, which refuse to be rolled back then. So all may be rolled back at once.
+        if kind == Some(Kind::Conflict) {
+            let rolled_back = matches!(timeout_at(end, transaction.rollback()).await, Ok(Ok(())));
+            if rolled_back || !one_phase {
+                self.calls.add(Count::Conflict, 1);
+                return Err(error);
+            }
+            // A commit in one phase that was sent again may have met itself.
         }
-        if rolled_back {
-            // A key that another commit holds for longer than the client waits: that one was first.
-            let held = kind == Some(Kind::Passing(Reason::Lock));
-            return Err(if held { Error::Conflict } else { error });
+        let version = transaction.start_timestamp().version();
+        let decided = outcome::decide(&self.regions, &primary, version);
+        match timeout_at(end, decided).await {
+            Ok(Outcome::Committed(version)) => Ok(version),
+            Ok(Outcome::RolledBack) => {
+                // Otherwise others would wait until the locks of its other keys end.
+                let _ = timeout_at(end, transaction.rollback()).await;
+                // A key that another commit holds for longer than the client waits: that one was first.
+                let held = matches!(kind, Some(Kind::Passing(Reason::Lock) | Kind::Conflict));
+                Err(if held { Error::Conflict } else { error })
+            }
+            Err(_) => {
+                self.calls.add(Count::Undetermined, 1);
+                log::warn!(
+                    target: "STORAGE", id = 8_200_380, error:% = error;
+                    "Outcome of a commit on TiKV is not known"
+                );
+                Err(Error::Undetermined)
+            }
         }
-        self.calls.add(Count::Undetermined, 1);
-        log::warn!(target: "STORAGE", id = 8_200_380, error:% = error; "Outcome of a commit on TiKV is not known");
-        Err(Error::Undetermined)
     }
 }
 

@@ -12,7 +12,8 @@
 //! - `address`, `options`: what it is opened with; `format`: the version of the layout, checked at the start
 //! - `layout`: keys, heads and pieces of values; `stamps`: timestamps of the oracle as stamps
 //! - `connect`, `client`: the only users of the client's API: deadlines, repetitions; `error`: what its errors mean;
-//!   `contact`: what the log says when the cluster does not answer
+//!   `outcome`: what became of a commit without an answer; `contact`: what the log says when the cluster does not
+//!   answer
 //! - `view`, `at`, `cursor`: snapshots; `txn`, `changes`: transactions
 //!
 //! What the contract asks and TiKV does not give is missing in `Capabilities`; what the store does instead is in
@@ -38,6 +39,7 @@ mod layout;
 mod limits;
 mod one_phase;
 mod options;
+mod outcome;
 mod page;
 mod regions;
 mod runtime;

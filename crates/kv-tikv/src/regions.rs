@@ -34,63 +34,116 @@ const KEPT_BYTES_MAX: usize = 2 << 20;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The parts of PD's messages that are used here. Other fields are skipped.
-mod messages {
+pub(crate) mod messages {
     #[derive(Clone, PartialEq, Eq, prost::Message)]
-    pub(super) struct Header {
+    pub(crate) struct Header {
         #[prost(uint64, tag = "1")]
-        pub(super) cluster_id: u64,
+        pub(crate) cluster_id: u64,
     }
 
     #[derive(Clone, PartialEq, Eq, prost::Message)]
-    pub(super) struct MembersRequest {
+    pub(crate) struct MembersRequest {
         #[prost(message, optional, tag = "1")]
-        pub(super) header: Option<Header>,
+        pub(crate) header: Option<Header>,
     }
 
     #[derive(Clone, PartialEq, Eq, prost::Message)]
-    pub(super) struct Member {
+    pub(crate) struct Member {
         #[prost(string, repeated, tag = "4")]
-        pub(super) client_urls: Vec<String>,
+        pub(crate) client_urls: Vec<String>,
     }
 
     #[derive(Clone, PartialEq, Eq, prost::Message)]
-    pub(super) struct MembersResponse {
+    pub(crate) struct MembersResponse {
         #[prost(message, optional, tag = "1")]
-        pub(super) header: Option<Header>,
+        pub(crate) header: Option<Header>,
         #[prost(message, optional, tag = "3")]
-        pub(super) leader: Option<Member>,
+        pub(crate) leader: Option<Member>,
     }
 
     #[derive(Clone, PartialEq, Eq, prost::Message)]
-    pub(super) struct RegionRequest {
+    pub(crate) struct RegionRequest {
         #[prost(message, optional, tag = "1")]
-        pub(super) header: Option<Header>,
+        pub(crate) header: Option<Header>,
         #[prost(bytes = "vec", tag = "2")]
-        pub(super) region_key: Vec<u8>,
+        pub(crate) region_key: Vec<u8>,
     }
 
     #[derive(Clone, PartialEq, Eq, prost::Message)]
-    pub(super) struct Region {
+    pub(crate) struct Epoch {
+        #[prost(uint64, tag = "1")]
+        pub(crate) conf_ver: u64,
+        #[prost(uint64, tag = "2")]
+        pub(crate) version: u64,
+    }
+
+    #[derive(Clone, PartialEq, Eq, prost::Message)]
+    pub(crate) struct Peer {
+        #[prost(uint64, tag = "1")]
+        pub(crate) id: u64,
+        #[prost(uint64, tag = "2")]
+        pub(crate) store_id: u64,
+    }
+
+    #[derive(Clone, PartialEq, Eq, prost::Message)]
+    pub(crate) struct Region {
+        #[prost(uint64, tag = "1")]
+        pub(crate) id: u64,
         #[prost(bytes = "vec", tag = "2")]
-        pub(super) start_key: Vec<u8>,
+        pub(crate) start_key: Vec<u8>,
         #[prost(bytes = "vec", tag = "3")]
-        pub(super) end_key: Vec<u8>,
+        pub(crate) end_key: Vec<u8>,
+        #[prost(message, optional, tag = "4")]
+        pub(crate) epoch: Option<Epoch>,
     }
 
     #[derive(Clone, PartialEq, Eq, prost::Message)]
-    pub(super) struct RegionResponse {
+    pub(crate) struct RegionResponse {
         #[prost(message, optional, tag = "2")]
-        pub(super) region: Option<Region>,
+        pub(crate) region: Option<Region>,
+        #[prost(message, optional, tag = "3")]
+        pub(crate) leader: Option<Peer>,
+    }
+
+    #[derive(Clone, PartialEq, Eq, prost::Message)]
+    pub(crate) struct StoreRequest {
+        #[prost(message, optional, tag = "1")]
+        pub(crate) header: Option<Header>,
+        #[prost(uint64, tag = "2")]
+        pub(crate) store_id: u64,
+    }
+
+    #[derive(Clone, PartialEq, Eq, prost::Message)]
+    pub(crate) struct Store {
+        #[prost(string, tag = "2")]
+        pub(crate) address: String,
+    }
+
+    #[derive(Clone, PartialEq, Eq, prost::Message)]
+    pub(crate) struct StoreResponse {
+        #[prost(message, optional, tag = "2")]
+        pub(crate) store: Option<Store>,
     }
 }
 
-use messages::{Header, MembersRequest, MembersResponse, RegionRequest, RegionResponse};
+use messages::{
+    Header, MembersRequest, MembersResponse, Peer, Region, RegionRequest, RegionResponse,
+    StoreRequest, StoreResponse,
+};
 
 /// Keys from `start` to before `end`; none: no bound.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Bounds {
     pub(crate) start: Vec<u8>,
     pub(crate) end: Option<Vec<u8>>,
+}
+
+/// Where requests for a key go.
+pub(crate) struct Place {
+    pub(crate) region: Region,
+    pub(crate) leader: Peer,
+    /// To the store with the leader.
+    pub(crate) channel: Channel,
 }
 
 /// The leader of the placement drivers.
@@ -162,31 +215,52 @@ impl Regions {
                 let text = format!("the regions of TiKV are not known: {failed}");
                 return Err(Error::Unreachable(text));
             }
-            // Another placement driver may be the leader by now.
-            *self.leader.lock() = None;
+            self.forget_leader();
             tokio::time::sleep(PAUSE).await;
         }
     }
 
     async fn try_ask(&self, key: &[u8], before: bool) -> std::result::Result<Bounds, String> {
-        let known = self.leader.lock().clone();
-        let leader = match known {
-            Some(leader) => leader,
-            None => {
-                let found = self.find_leader().await?;
-                *self.leader.lock() = Some(found.clone());
-                found
-            }
-        };
-        let mut region_key = Vec::new();
-        ordered(key, &mut region_key);
-        let header = Some(Header { cluster_id: leader.cluster_id });
-        let request = RegionRequest { header, region_key };
+        let leader = self.some_leader().await?;
+        let request = region_request(&leader, key);
         let found = region(&leader.channel, "/pdpb.PD/GetRegion", request.clone()).await?;
         match before && found.start == key && !key.is_empty() {
             true => region(&leader.channel, "/pdpb.PD/GetPrevRegion", request).await,
             false => Ok(found),
         }
+    }
+
+    /// Asks for the region of a key and its leader: two requests, whose answers are not kept.
+    ///
+    /// # Errors
+    /// Why it is not known now.
+    pub(crate) async fn place(&self, key: &[u8]) -> std::result::Result<Place, String> {
+        let leader = self.some_leader().await?;
+        let request = region_request(&leader, key);
+        let answer: RegionResponse = call(&leader.channel, "/pdpb.PD/GetRegion", request).await?;
+        let region = answer.region.ok_or("no region has the key")?;
+        let peer = answer.leader.ok_or("the region has no leader")?;
+        let header = Some(Header { cluster_id: leader.cluster_id });
+        let request = StoreRequest { header, store_id: peer.store_id };
+        let answer: StoreResponse = call(&leader.channel, "/pdpb.PD/GetStore", request).await?;
+        let store = answer.store.ok_or("the store is not known")?;
+        Ok(Place { region, leader: peer, channel: self.channel(&store.address)? })
+    }
+
+    /// Another placement driver may be the leader by now.
+    pub(crate) fn forget_leader(&self) {
+        *self.leader.lock() = None;
+    }
+
+    /// The leader that was found last, or a new one.
+    async fn some_leader(&self) -> std::result::Result<Leader, String> {
+        let known = self.leader.lock().clone();
+        if let Some(leader) = known {
+            return Ok(leader);
+        }
+        let found = self.find_leader().await?;
+        *self.leader.lock() = Some(found.clone());
+        Ok(found)
     }
 
     /// Asks the placement drivers for their leader.
@@ -233,6 +307,12 @@ impl Regions {
     }
 }
 
+fn region_request(leader: &Leader, key: &[u8]) -> RegionRequest {
+    let mut region_key = Vec::new();
+    ordered(key, &mut region_key);
+    RegionRequest { header: Some(Header { cluster_id: leader.cluster_id }), region_key }
+}
+
 async fn region(
     channel: &Channel,
     path: &'static str,
@@ -247,7 +327,11 @@ async fn region(
     })
 }
 
-async fn call<A, B>(
+/// A request to a placement driver or store.
+///
+/// # Errors
+/// The reason as text.
+pub(crate) async fn call<A, B>(
     channel: &Channel,
     path: &'static str,
     request: A,

@@ -5,6 +5,7 @@
 //
 //	GET  /calls        the number of requests so far, one line for each method
 //	POST /split?key=   splits the region that has the key (hexadecimal)
+//	POST /mute?method= does what requests of these methods (with commas) ask, but answers with an error; none: no longer
 package main
 
 import (
@@ -37,8 +38,10 @@ import (
 	plog "github.com/pingcap/log"
 	"github.com/pingcap/tidb/util/codec"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 )
 
 // TiKV ignores Secondaries without UseAsyncCommit; unistore would copy them into every lock.
@@ -79,19 +82,35 @@ func (s store) KvScan(ctx context.Context, r *kvrpcpb.ScanRequest) (*kvrpcpb.Sca
 	return s.Server.KvScan(ctx, r)
 }
 
-// Requests by method.
+// Requests by method, and the methods that get no answers.
 type calls struct {
 	sync.Mutex
-	by map[string]uint64
+	by    map[string]uint64
+	muted map[string]bool
 }
 
 func (c *calls) count(
 	ctx context.Context, request interface{}, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 ) (interface{}, error) {
+	method := path.Base(info.FullMethod)
 	c.Lock()
-	c.by[path.Base(info.FullMethod)]++
+	c.by[method]++
+	muted := c.muted[method]
 	c.Unlock()
-	return handler(ctx, request)
+	answer, err := handler(ctx, request)
+	if muted {
+		return nil, status.Error(codes.Unavailable, "muted")
+	}
+	return answer, err
+}
+
+func (c *calls) mute(_ http.ResponseWriter, q *http.Request) {
+	c.Lock()
+	defer c.Unlock()
+	c.muted = map[string]bool{}
+	for _, method := range strings.Split(q.FormValue("method"), ",") {
+		c.muted[method] = true
+	}
 }
 
 func (c *calls) list(w http.ResponseWriter, _ *http.Request) {
@@ -201,6 +220,7 @@ func main() {
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
 	go func() { <-stop; gs.Stop() }()
 	http.HandleFunc("/calls", counted.list)
+	http.HandleFunc("/mute", counted.mute)
 	http.HandleFunc("/split", split(client, srv))
 	go func() { log.Print(http.ListenAndServe(*admin, nil)) }()
 	log.Print("ready")

@@ -80,6 +80,22 @@ pub(crate) fn split(key: &[u8]) {
     ask(ADMIN, &format!("POST /split?key={hex}"));
 }
 
+/// The store does what requests of these methods (with commas) ask, but does not answer them, until this is dropped.
+pub(crate) struct Muted(());
+
+impl Muted {
+    pub(crate) fn now(methods: &str) -> Muted {
+        ask(ADMIN, &format!("POST /mute?method={methods}"));
+        Muted(())
+    }
+}
+
+impl Drop for Muted {
+    fn drop(&mut self) {
+        ask(ADMIN, "POST /mute");
+    }
+}
+
 /// Does something with a process of the cluster: `stop` and `continue` it, `kill` it, `start` it again.
 pub(crate) fn control(what: &str, process: &str) {
     ask(CONTROL, &format!("POST /{what}/{process}"));

@@ -1,6 +1,6 @@
-//! The store of these tests, killed while transactions commit, keeps what TiKV would keep. First by the client alone,
-//! without the engine: what other tests rely on when they kill the store. Then by the engine, which has to know what
-//! became of each commit.
+//! The store of these tests, killed while transactions commit, keeps what TiKV would keep, and knows what it has
+//! committed: it refuses to roll that back. First by the client alone, without the engine: what other tests rely on
+//! when they kill the store. Then by the engine, which has to know what became of each commit.
 
 use std::{
     collections::BTreeMap,
@@ -50,9 +50,11 @@ impl Shared {
         format!("{}-counter-{writer}", self.prefix).into_bytes()
     }
 
-    /// Puts the keys of a number and adds one to the writer's counter.
-    async fn write(&self, writer: u64, number: u64) -> tikv_client::Result<()> {
+    /// Puts the keys of a number and adds one to the writer's counter, in one phase by every other writer. False: it
+    /// was rolled back.
+    async fn write(&self, writer: u64, number: u64) -> tikv_client::Result<bool> {
         let options = TransactionOptions::new_optimistic().drop_check(CheckLevel::None);
+        let options = if writer % 2 == 1 { options.try_one_pc() } else { options };
         let mut transaction = self.client.begin_with_options(options).await?;
         for key in self.keys(writer, number) {
             transaction.put(key, number.to_string()).await?;
@@ -60,8 +62,20 @@ impl Shared {
         let counted = transaction.get(self.counter(writer)).await?;
         let counted: u64 = counted.map_or(0, |text| to_number(&text));
         transaction.put(self.counter(writer), (counted + 1).to_string()).await?;
-        transaction.commit().await.map(|_| ())
+        match transaction.commit().await {
+            Ok(_) => Ok(true),
+            Err(_) => transaction.rollback().await.map(|()| false),
+        }
     }
+}
+
+/// What a writer was told of its numbers.
+#[derive(Default)]
+struct Numbers {
+    acknowledged: Vec<u64>,
+    rolled_back: Vec<u64>,
+    /// So many others have an unknown outcome.
+    unknown: u64,
 }
 
 /// A stored number. An empty value is how some stores answer if there is none.
@@ -69,22 +83,23 @@ fn to_number(text: &[u8]) -> u64 {
     std::str::from_utf8(text).expect("text").parse().unwrap_or(0)
 }
 
-/// Writes until it is stopped. The numbers that were acknowledged, and how many have an unknown outcome.
-async fn writer(shared: Arc<Shared>, writer: u64) -> (Vec<u64>, u64) {
-    let (mut acknowledged, mut unknown) = (Vec::new(), 0);
+/// Writes until it is stopped.
+async fn writer(shared: Arc<Shared>, writer: u64) -> Numbers {
+    let mut told = Numbers::default();
     for number in 0.. {
         if shared.stopped.load(SeqCst) {
             break;
         }
         match timeout(ATTEMPT, shared.write(writer, number)).await {
-            Ok(Ok(())) => {
-                acknowledged.push(number);
+            Ok(Ok(true)) => {
+                told.acknowledged.push(number);
                 shared.commits.add_permits(1);
             }
-            _ => unknown += 1,
+            Ok(Ok(false)) => told.rolled_back.push(number),
+            _ => told.unknown += 1,
         }
     }
-    (acknowledged, unknown)
+    told
 }
 
 /// Waits for so many commits more.
@@ -110,28 +125,36 @@ async fn read(shared: &Shared, keys: Vec<Vec<u8>>) -> BTreeMap<Vec<u8>, Vec<u8>>
     }
 }
 
-async fn lost(
-    shared: &Shared,
-    writer: u64,
-    (acknowledged, unknown): &(Vec<u64>, u64),
-) -> Vec<String> {
-    let mut lost = Vec::new();
-    for numbers in acknowledged.chunks(80) {
+/// The stored keys of numbers, and those that are not stored.
+async fn stored(shared: &Shared, writer: u64, numbers: &[u64]) -> (Vec<String>, Vec<String>) {
+    let (mut there, mut missing) = (Vec::new(), Vec::new());
+    for numbers in numbers.chunks(80) {
         let keys: Vec<_> = numbers.iter().flat_map(|n| shared.keys(writer, *n)).collect();
         let found = read(shared, keys.clone()).await;
-        let missing = keys.iter().filter(|key| found.get(*key).is_none_or(Vec::is_empty));
-        lost.extend(missing.map(|key| String::from_utf8_lossy(key).into_owned()));
+        for key in keys {
+            let is_there = found.get(&key).is_some_and(|value| !value.is_empty());
+            let text = String::from_utf8_lossy(&key).into_owned();
+            if is_there { &mut there } else { &mut missing }.push(text);
+        }
     }
+    (there, missing)
+}
+
+/// What is not as the writer was told.
+async fn wrong(shared: &Shared, writer: u64, told: &Numbers) -> Vec<String> {
+    let (_, mut wrong) = stored(shared, writer, &told.acknowledged).await;
+    let (there, _) = stored(shared, writer, &told.rolled_back).await;
+    wrong.extend(there.into_iter().map(|key| format!("{key}, which was rolled back")));
     let key = shared.counter(writer);
     let counted = read(shared, vec![key.clone()]).await.get(&key).map_or(0, |text| to_number(text));
-    let sure = acknowledged.len() as u64;
+    let (sure, unknown) = (told.acknowledged.len() as u64, told.unknown);
     if !(sure..=sure + unknown).contains(&counted) {
-        lost.push(format!(
+        wrong.push(format!(
             "counter of writer {writer}: {counted}, not {sure} to {}",
             sure + unknown
         ));
     }
-    lost
+    wrong
 }
 
 #[test]
@@ -152,14 +175,15 @@ fn a_killed_store_has_what_it_acknowledged() {
         }
         progress(&shared).await;
         shared.stopped.store(true, SeqCst);
-        let (mut missing, mut sure) = (Vec::new(), 0);
+        let (mut all, mut sure, mut rolled_back) = (Vec::new(), 0, 0);
         for (number, writer) in (0..).zip(writers) {
             let told = writer.await.expect("no panic");
-            sure += told.0.len();
-            missing.extend(lost(&shared, number, &told).await);
+            sure += told.acknowledged.len();
+            rolled_back += told.rolled_back.len();
+            all.extend(wrong(&shared, number, &told).await);
         }
-        println!("{rounds} kills, {sure} acknowledged commits, {} lost", missing.len());
-        assert!(missing.is_empty(), "lost: {missing:?}");
+        println!("{rounds} kills, {sure} acknowledged commits, {rolled_back} rolled back");
+        assert!(all.is_empty(), "wrong: {all:?}");
     });
 }
 

@@ -17,3 +17,4 @@ mod regions;
 mod store_trips;
 mod streams;
 mod trips;
+mod unanswered;
