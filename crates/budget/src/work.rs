@@ -17,8 +17,8 @@ use crate::{Budget, Charge, Pool, budget::LOOK_AROUND};
 
 /// Longest wait. Files accumulate meanwhile.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// For so long requests that hold no memory wait behind work that waits. What is held may be a message that a peer sends
-/// slowly.
+/// For so long requests that hold no memory wait behind work that waits. What is held may be a message that a peer
+/// sends slowly.
 const FIRST_MAX: Duration = Duration::from_secs(2);
 
 /// What the engine tells its work.
