@@ -341,8 +341,10 @@ impl WriteTxn<'_> {
     }
 
     /// During the build of a unique index, the entry may belong to another record, and this record's own entry may
-    /// be quarantined.
+    /// be quarantined, or may just be written by the build. That has locked the record, but not every store compares
+    /// a transaction with the locks of those that have ended meanwhile; with what they have written each does.
     fn delete_own(&mut self, index: &Index, full: &[u8], id: RecordKey<'_>) -> Result<()> {
+        self.lock_key(Space::Index, full)?;
         let mut value = std::mem::take(&mut self.scratch.value);
         let found = self.txn().get(Space::Index, full, &mut value).map_err(engine)?;
         let owner = found.and_then(|entry| index.layout.split_head(entry)).map(|(owner, _)| owner);
