@@ -1,8 +1,8 @@
-//! What became of a commit: its primary key decides, so it is asked alone.
+//! What became of a commit: its primary key decides, so only that one is looked up.
 //!
 //! A commit in two phases whose answer is missing must not be rolled back as a whole. Each region takes that request
 //! by itself: that of a primary key which was committed would refuse it, and the others would drop their keys, whose
-//! values are only in the locks. So the primary key is asked first, and rolled back by the same request unless it is
+//! values are only in the locks. So the primary key is checked first, and rolled back by the same request unless it is
 //! committed. After that the commit cannot take effect, whatever is still under way: the other keys can be unlocked.
 
 use tokio::time::sleep;
