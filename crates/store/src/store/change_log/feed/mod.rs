@@ -147,8 +147,14 @@ impl Source {
         match self {
             Source::Stamps(shown) => read_stamps(reader, shown, position, up_to, tick, put),
             Source::Lists(lists) => {
-                position.after = lists.read_some(reader, (position.after, up_to), tick, put)?;
-                Ok(())
+                let (after, mut reached) = (position.after, position.after);
+                let done = lists.read_some(reader, (after, up_to), tick, &mut |document| {
+                    reached = document.stamp;
+                    put(document);
+                });
+                // What was put before an error is not read again.
+                position.after = *done.as_ref().unwrap_or(&reached);
+                done.map(drop)
             }
         }
     }
@@ -392,9 +398,15 @@ impl Store {
             (documents, *position) = ring.portion(position.after, up_to, wanted);
         } else {
             drop(ring);
-            source.read_some(reader, position, up_to, tick, &mut |document| {
+            let before = *position;
+            let done = source.read_some(reader, position, up_to, tick, &mut |document| {
                 documents.push(Arc::new(document));
-            })?;
+            });
+            if done.is_err() {
+                // What was read until then is dropped.
+                *position = before;
+            }
+            done?;
         }
         let drained = documents.is_empty() && position.after >= up_to;
         Ok(Portion { documents, drained })
