@@ -221,7 +221,8 @@ fn one_too_many_is_told_to_come_again() {
             break reply;
         }
         assert!(Instant::now() < until, "all places are taken");
-        // One whose request had not been read yet has given its place.
+        // One whose request had not been read yet has given its place. Kept, it would need a descriptor for good.
+        held.retain_mut(|stream| !has_ended(stream));
         held.push(posted(&running, "", &waits));
     };
     assert_eq!(refused.status, 503, "{refused:?}");
