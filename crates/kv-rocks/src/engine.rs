@@ -32,10 +32,10 @@ use parking_lot::{Mutex, RwLock};
 use crate::{
     Options, capacity, closed,
     commit::{Committer, stage_plain},
-    db::{Batch, Db, LiveFile, RocksCursor, System, Ticker},
+    db::{Batch, Db, LAST_KEY, LiveFile, RocksCursor, System, Ticker},
     disk_map::{DiskMap, Placed},
     encrypted,
-    found::{check_files, check_log, check_sequence, renew_identity},
+    found::{check_files, check_log, check_sequence, last_logged, renew_identity},
     governor::{self, Governor},
     large_commits,
     load::{Ascending, PIECE_SUFFIX, Piece, SMALL_BYTES, remove_pieces},
@@ -205,13 +205,6 @@ fn open_files(
     check_log()?;
     let system = System { ring_buffer: ring_buffer.clone(), ..system.clone() };
     Ok((ring_buffer, Arc::new(Db::open(files, options, &system)?)))
-}
-
-/// The stamp of the newest entry of the change log; 0 if there is none.
-fn last_logged(db: &Arc<Db>) -> Result<u64> {
-    let mut cursor = RocksCursor::new(db, None, Space::Changes, &[], &[]);
-    cursor.seek_back(&[])?;
-    Ok(cursor.key().first_chunk().map_or(0, |stamp| u64::from_be_bytes(*stamp)))
 }
 
 impl Drop for Rocks {
@@ -674,14 +667,8 @@ impl Maintenance for Rocks {
     }
 
     fn approximate_size(&self, space: Space, start: &[u8], end: &[u8]) -> Result<u64> {
-        if !end.is_empty() {
-            return self.core.db.approximate_size(space, start, end);
-        }
-        let mut cursor = self.core.cursor(space, (start, end));
-        match cursor.seek_back(end)? {
-            true => self.core.db.approximate_size(space, start, cursor.key()),
-            false => Ok(0),
-        }
+        let end = if end.is_empty() { &LAST_KEY } else { end };
+        self.core.db.approximate_size(space, start, end)
     }
 
     fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {

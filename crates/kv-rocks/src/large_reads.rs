@@ -34,6 +34,31 @@ thread_local! {
     static EARLIER: Cell<Earlier> = const { Cell::new(Earlier::Gone) };
     /// The thread has read a large value since `EARLIER` was set.
     static HAS_READ: Cell<bool> = const { Cell::new(false) };
+    /// What a thread of the engine's own may still read; none for threads of clients.
+    static ALLOWED: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Reads of large values by a thread of the engine's own, for which no request is charged, until it is dropped: beyond so
+/// many bytes they fail. A search backward keeps a block of each file, and a small cache has many files of one value.
+pub(crate) struct Allowance;
+
+impl Allowance {
+    pub(crate) fn begin(bytes: usize) -> Allowance {
+        ALLOWED.set(Some(bytes));
+        Allowance
+    }
+
+    fn take(left: usize, bytes: usize) -> bool {
+        let rest = left.checked_sub(bytes);
+        ALLOWED.set(Some(rest.unwrap_or(0)));
+        rest.is_some()
+    }
+}
+
+impl Drop for Allowance {
+    fn drop(&mut self) {
+        ALLOWED.set(None);
+    }
 }
 
 /// A search or a step backward of this thread, until it is dropped.
@@ -61,6 +86,9 @@ pub fn attach_large_reads(gate: Gate) {
 }
 
 pub(crate) fn may_read(bytes: usize, waits: bool) -> bool {
+    if let Some(left) = ALLOWED.get() {
+        return Allowance::take(left, bytes);
+    }
     let earlier = match EARLIER.get() {
         // A search releases those of the position before.
         Earlier::Kept if !HAS_READ.get() => Earlier::Gone,

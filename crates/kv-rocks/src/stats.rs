@@ -114,6 +114,7 @@ pub(crate) fn visit(
         ("wal_ring_waiting_us", ring_buffer.waiting_us),
         ("wal_ring_waits", ring_buffer.waits),
         ("warm_up_bytes", warm_up.bytes()),
+        ("warm_up_rounds", warm_up.rounds()),
         ("write_stopped", u64::from(is_full(capacity, memtable_bytes))),
     ];
     for (name, value) in gauges {

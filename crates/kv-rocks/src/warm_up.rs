@@ -21,12 +21,15 @@ use parking_lot::{Condvar, Mutex};
 use crate::{
     db::{Db, RocksCursor, Ticker},
     governor,
+    large_reads::Allowance,
 };
 
 /// Bytes of keys and values that are read without a pause.
 const PIECE_BYTES: usize = 1 << 20;
 /// The share of the cache that may be filled: more would evict what clients have read.
 const FILLED_PERCENT: u64 = 80;
+/// The part of the cache that large values of a piece may take. They are pinned together, one of each file.
+const LARGE_PART: u64 = 16;
 /// More reads during a piece mean that clients are at work.
 const IDLE_READS: u64 = 10;
 /// Then the thread pauses for this many times the duration of the piece.
@@ -44,6 +47,7 @@ pub(crate) struct WarmUp {
     wake: Condvar,
     blocks: AtomicU64,
     bytes: AtomicU64,
+    rounds: AtomicU64,
 }
 
 impl WarmUp {
@@ -60,6 +64,11 @@ impl WarmUp {
     /// Bytes of keys and values read so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
+    }
+
+    /// How often all was read for which there was room.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.rounds.load(Relaxed)
     }
 
     fn run(&self, db: &Weak<Db>) {
@@ -109,6 +118,7 @@ impl WarmUp {
             log::info!(target: "STORAGE", id = 7_702_090, bytes = bytes, durationMillis = millis;
                 "Read data into the cache");
         }
+        self.rounds.fetch_add(1, Relaxed);
         true
     }
 
@@ -123,6 +133,9 @@ impl WarmUp {
     /// Reads the entries before the key, the last ones if it is empty, and replaces it by the first key that was read.
     /// Returns false if there are no more.
     fn read_piece(&self, db: &Arc<Db>, space: Space, before: &mut Vec<u8>) -> Result<bool> {
+        // With larger values the cache is not worth much, and the budget has no memory for them: the rest stays unread.
+        let allowed = db.cache_capacity() / LARGE_PART;
+        let _allowance = Allowance::begin(usize::try_from(allowed).unwrap_or(usize::MAX));
         // A cursor keeps the tables alive that it began with, so each piece has its own.
         let mut cursor = RocksCursor::filling(db, space);
         let blocks = db.ticker(Ticker::DataBlocksAdded);

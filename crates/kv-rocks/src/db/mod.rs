@@ -35,7 +35,7 @@ mod table_keys;
 mod tests;
 mod ticker;
 
-pub(crate) use cursor::RocksCursor;
+pub(crate) use cursor::{LAST_KEY, RocksCursor};
 pub(crate) use ffi::{Batch, Db, Warm, repair_file_list};
 pub(crate) use files::LiveFile;
 pub(crate) use log::first_needed_log;

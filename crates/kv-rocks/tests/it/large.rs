@@ -2,13 +2,13 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use nagi_kv::{Read, Space};
+use nagi_kv::{Durability, Read, Space, TxnOptions};
 use nagi_kv_rocks::{Earlier, Gate, Options, WorkCharge, WorkMemory, attach_large_reads, open};
 use parking_lot::Mutex;
 
 use crate::{
     Scratch, open_at,
-    reopen::{get, put},
+    reopen::{gauge, get, put},
     small,
 };
 
@@ -93,6 +93,51 @@ fn a_cursor_that_moves_backward_tells_that_it_keeps_a_value_of_each_file() {
     assert!(EARLIER.take().iter().all(|earlier| *earlier == Earlier::Replaced));
     assert!(cursor.seek(&[1]).expect("seeks"));
     assert!(EARLIER.take().iter().all(|earlier| *earlier == Earlier::Gone));
+}
+
+/// A change log with a file for each value is opened, and its newest stamp found, without a block of each file.
+#[test]
+fn an_open_reads_the_newest_entry_of_the_log_only() {
+    const FILES: u64 = 6;
+    let scratch = Scratch::new();
+    let mut newest = 0;
+    for _ in 0..FILES {
+        let engine = open_at(scratch.path());
+        let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+        txn.append(Space::Changes, &vec![1; 1 << 20], false).expect("logs");
+        newest = txn.commit(Durability::Synced).expect("commits").0;
+    }
+    attach_large_reads(Gate { read: note, hold });
+    EARLIER.take();
+    let engine = open_at(scratch.path());
+    let reads = EARLIER.take().len();
+    assert!(reads <= 1, "{reads} values were read");
+    assert!(engine.last_stamp().0 >= newest);
+}
+
+/// The thread that fills the cache keeps a block of each file while it reads backward, and no request is charged for it.
+#[test]
+fn the_cache_is_not_filled_with_more_large_values_than_it_has_room_for() {
+    const LARGE: usize = 4 << 20;
+    let scratch = Scratch::new();
+    // A close makes a file.
+    for file in 1..=10 {
+        put(&open_at(scratch.path()), Space::Records, &[file], &vec![file; LARGE]);
+    }
+    put(&open_at(scratch.path()), Space::Index, b"k", &vec![1; 100 << 10]);
+    let read = |cache_bytes| {
+        let options = Options { cache_bytes, warm_up: true, ..small() };
+        let engine = open(scratch.path(), &options).expect("opens");
+        // Indexes are read first; what is read of records is known when the thread says that it has ended.
+        while gauge(&engine, "warm_up_rounds") == 0 {
+            std::thread::yield_now();
+        }
+        gauge(&engine, "warm_up_bytes") as usize
+    };
+    let with_little = read(96 << 20);
+    assert!((100 << 10..LARGE).contains(&with_little), "{with_little}");
+    let with_much = read(1 << 30);
+    assert!(with_much > 10 * LARGE, "{with_much}");
 }
 
 /// Notes what each job charges, and zero for each large value that it has written.

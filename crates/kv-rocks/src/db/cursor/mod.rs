@@ -3,4 +3,4 @@
 mod raw;
 mod scan;
 
-pub(crate) use raw::RocksCursor;
+pub(crate) use raw::{LAST_KEY, RocksCursor};

@@ -40,7 +40,7 @@ const GROWTH_HALVES: u64 = 3;
 /// Moves in one direction after which the iterator of the other one is freed.
 const MOVES_WITHOUT_OTHER: u32 = 200;
 /// Sorts after every key of a space.
-const LAST_KEY: [u8; 16] = [0xff; 16];
+pub(crate) const LAST_KEY: [u8; 16] = [0xff; 16];
 
 pub(crate) struct RocksCursor {
     /// The public iterator; null until it is needed.
