@@ -82,7 +82,10 @@ fn estimates_are_near_what_the_built_index_does() {
         let reply = tried(&mut client, command, index);
         assert!(is_used(&reply), "{command}: {reply:?}");
         assert_eq!(text(&reply, "hypothetical.present.planSummary"), "COLLSCAN");
-        assert_eq!(figure(&reply, "hypothetical.sample.documents"), 10_000.0);
+        // Fewer only if the time for the sample was over.
+        let (documents, millis) = ("hypothetical.sample.documents", "hypothetical.sample.millis");
+        let is_late = figure(&reply, millis) >= 5_000.0;
+        assert!(is_late || figure(&reply, documents) == 10_000.0, "{reply:?}");
         assert_eq!(text(&reply, "hypothetical.sample.method"), "random");
         let scanned = figure(&reply, "hypothetical.present.estimate.totalDocsExamined");
         assert_eq!(scanned, DOCS as f64, "{command}");

@@ -71,11 +71,15 @@ pub(crate) struct Mortal {
 
 impl Mortal {
     pub(crate) fn open(on: &Arc<Minimal>, name: &str) -> Mortal {
+        Mortal::with_lease(on, name, 3)
+    }
+
+    fn with_lease(on: &Arc<Minimal>, name: &str, seconds: u32) -> Mortal {
         let (faults, is_told) = (Faults::default(), Arc::new(AtomicBool::new(false)));
         let told = Arc::clone(&is_told);
         let mut options: StoreOptions = crate::options();
         options.node.name = name.to_owned();
-        options.node.lease_seconds = 3;
+        options.node.lease_seconds = seconds;
         options.node.on_lost = OnLost::new(move || told.store(true, SeqCst));
         let faulty = Faulty::new(Arc::clone(on) as Arc<dyn Engine>, faults.clone());
         Mortal { store: Store::open(Arc::new(faulty), options).unwrap(), faults, is_told }
@@ -524,20 +528,21 @@ fn closed(engine: &Minimal, node: &str) -> usize {
 }
 
 /// From the moment when a node has said that it has no writers until it has the new version, it lets none in. Here the
-/// change takes seconds meanwhile, because it waits for a third node.
+/// change takes as long as a third node does not answer.
 #[test]
 fn writers_are_kept_out_until_their_node_has_the_new_version() {
     let engine = Arc::new(Minimal::new());
     let namespace = name("d.c");
     let nodes = [open(&engine, 0), open(&engine, 1)];
     insert(&nodes[0], &namespace, &doc! { "_id": 0, "a": 0 }).unwrap();
-    let dead = Mortal::open(&engine, "dead");
-    dead.kill();
+    let paused = Mortal::with_lease(&engine, "paused", 300);
+    paused.kill();
     thread::scope(|scope| {
         let changing = scope.spawn(|| index(&nodes[0], &namespace, "{key: {a: 1}, name: 'a'}"));
         until("the answer", || closed(&engine, "node 1") > 0);
         insert(&nodes[1], &name("d.other"), &doc! { "_id": 1 }).unwrap();
         assert_eq!(indexes(&nodes[1], &namespace), "_id_");
+        paused.revive();
         insert(&nodes[1], &namespace, &doc! { "_id": 1, "a": 1 }).unwrap();
         assert!(indexes(&nodes[1], &namespace).starts_with("_id_ a"));
         changing.join().unwrap().unwrap();
