@@ -21,25 +21,10 @@ use crate::{
 pub(crate) const IDENTITY: &str = "IDENTITY";
 
 /// The stamp of the newest entry of the change log; 0 if there is none.
-///
-/// A search backward would read the last block of each file: gigabytes if many have large values. The files know their
-/// last keys; what follows the greatest of them is in memory.
 pub(crate) fn last_logged(db: &Arc<Db>) -> Result<u64> {
-    let stamp = |key: &[u8]| key.first_chunk().map_or(0, |stamp| u64::from_be_bytes(*stamp));
     let mut cursor = RocksCursor::new(db, None, Space::Changes, &[], &[]);
-    let files = db.live_files();
-    let of_log = files.iter().filter(|file| file.space == Space::Changes);
-    let greatest = of_log.map(|file| file.largest.as_slice()).max();
-    // Not found if it was deleted.
-    if !cursor.seek(greatest.unwrap_or_default())? {
-        cursor.seek_back(&[])?;
-        return Ok(stamp(cursor.key()));
-    }
-    let mut newest = stamp(cursor.key());
-    while cursor.next()? {
-        newest = stamp(cursor.key());
-    }
-    Ok(newest)
+    cursor.seek_back(&[])?;
+    Ok(cursor.key().first_chunk().map_or(0, |stamp| u64::from_be_bytes(*stamp)))
 }
 
 /// Removes RocksDB's name of the database if its header is damaged, so that it is made anew. RocksDB does that with a

@@ -1,6 +1,9 @@
 //! Opens a store: reads the catalog and completes operations that a crash interrupted.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64},
+};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use nagi_bson::oid::Generator;
@@ -81,6 +84,7 @@ impl Store {
             change_log: options.change_log,
             lists,
             log_shown: ArcSwapOption::new(shown),
+            log_newest: AtomicU64::new(0),
             counts_unlogged: AtomicBool::new(false),
             feed,
             spills: Arc::default(),

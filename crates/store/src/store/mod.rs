@@ -73,7 +73,10 @@ pub(crate) mod transaction;
 pub(crate) mod txn;
 pub(crate) mod written;
 use std::{
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64},
+    },
     time::Duration,
 };
 
@@ -195,6 +198,8 @@ pub struct Shared {
     pub(crate) lists: Option<Arc<Lists>>,
     /// The collection that shows the log, if there is one.
     pub(crate) log_shown: ArcSwapOption<Collection>,
+    /// The stamp of the newest entry of the log; 0 until it was searched for, or a commit has logged.
+    pub(crate) log_newest: AtomicU64,
     /// The log of a replica set is there, but the server is no member of it.
     pub(crate) counts_unlogged: AtomicBool,
     /// The newest documents of the log, for change streams.

@@ -362,12 +362,15 @@ fn a_trim_is_finished_and_the_counters_hold_after_a_restart() {
     drop(store);
     let store = open();
     assert!(logged(&store) == before);
+    assert_eq!(window(&store), ends(&before));
     let shown = store.shown_change_log().unwrap();
     let report = store.validate(&shown).unwrap();
     assert!(report.errors.is_empty() && report.record_count == before.len() as i64, "{report:?}");
     // The term continues until the next one begins.
     insert(&store, "d.c", &["{_id: 1}"]);
-    assert_eq!(logged(&store).last().unwrap().get("t"), Value::Int64(3));
+    let after = logged(&store);
+    assert_eq!(after.last().unwrap().get("t"), Value::Int64(3));
+    assert_eq!(window(&store), ends(&after));
     // Without a log it may be dropped, and a later one begins anew.
     drop(store);
     let store = Store::open(Arc::clone(&engine), StoreOptions::default()).unwrap();
@@ -376,6 +379,21 @@ fn a_trim_is_finished_and_the_counters_hold_after_a_restart() {
     let store = open();
     store.show_change_log(1 << 20).unwrap();
     assert!(logged(&store).is_empty());
+    assert_eq!(store.change_log_window().unwrap(), None);
+}
+
+fn window(store: &Store) -> (u64, u64) {
+    let (first, newest) = store.change_log_window().unwrap().unwrap();
+    (first.0, newest.0)
+}
+
+/// The stamps of the first and of the last entry.
+fn ends(docs: &[DocBuf]) -> (u64, u64) {
+    let stamp = |doc: &DocBuf| match doc.get("ts") {
+        Value::Timestamp(stamp) => stamp,
+        other => panic!("{other:?}"),
+    };
+    (stamp(&docs[0]), stamp(docs.last().unwrap()))
 }
 
 #[test]

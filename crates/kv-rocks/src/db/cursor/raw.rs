@@ -169,6 +169,25 @@ impl RocksCursor {
         self.step(NONE)
     }
 
+    /// Moves to the last entry of the change log, whose newest file knows its key; false if it is not there any more. A
+    /// search backward reads the last block of each file: gigabytes, if many files have large values.
+    fn search_newest(&mut self) -> Result<bool> {
+        let files = self.db.live_files();
+        let files = files.into_iter().filter(|file| file.space == self.space);
+        let Some(mut last) = files.map(|file| file.largest).max() else { return Ok(false) };
+        if !self.search(&last)? {
+            return Ok(false);
+        }
+        // What follows is in memory.
+        loop {
+            last.clear();
+            last.extend_from_slice(self.key());
+            if !self.step_forward()? {
+                return self.search(&last);
+            }
+        }
+    }
+
     fn step_forward(&mut self) -> Result<bool> {
         if self.is_public {
             if self.snapshot.is_none() {
@@ -324,6 +343,14 @@ impl Cursor for RocksCursor {
             return Ok(false);
         }
         let beyond = key.is_empty() || (!self.end.is_empty() && key > &*self.end);
+        if self.space == Space::Changes
+            && self.snapshot.is_none()
+            && beyond
+            && self.end.is_empty()
+            && self.search_newest()?
+        {
+            return self.hold(true);
+        }
         let raw = self.public();
         let bound = if beyond { &*self.end } else { key };
         let backward = Backward::begin(Earlier::Kept);

@@ -88,7 +88,7 @@ impl<'e> Entry<'e> {
     }
 }
 
-fn stamp_of(key: &[u8]) -> u64 {
+pub(super) fn stamp_of(key: &[u8]) -> u64 {
     key.first_chunk().map_or(0, |stamp| u64::from_be_bytes(*stamp))
 }
 

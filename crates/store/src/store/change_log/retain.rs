@@ -4,12 +4,15 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use nagi_bson::Doc;
 use nagi_error::Result;
-use nagi_kv::{CommitStamp, Engine, Space, log_key};
+use nagi_kv::{CommitStamp, Engine, Read, Space, log_key};
 
-use super::read::LogReader;
+use super::{
+    first_of,
+    read::{LogReader, stamp_of},
+};
 use crate::{
     Collection, Store,
-    catalog::load_counters,
+    catalog::{CollectionState, load_counters},
     engine_error::engine,
     ident::{CatalogKey, Ident},
 };
@@ -44,18 +47,22 @@ impl Store {
         }
         let mut trimmed = Trimmed { documents: 0, bytes: 0, up_to: CommitStamp(0) };
         let snapshot = self.engine.snapshot().map_err(engine)?;
-        let mut log = LogReader::open(&*snapshot, false, &shown.state)?;
-        // The newest entry always stays: readers continue from it.
-        let newest = if log.skip()? { log.stamp } else { 0 };
         let mut log = LogReader::open(&*snapshot, true, &shown.state)?;
-        while trimmed.bytes < excess.min(PASS_BYTES_MAX) && log.skip()? {
-            go_on()?;
-            if log.stamp >= kept_since.0.min(newest) {
+        let mut passed = None;
+        loop {
+            let found = log.skip()?;
+            // The newest entry always stays: readers continue from it. So each is removed once there is another one.
+            if let Some((stamp, bytes)) = passed.filter(|_| found) {
+                trimmed.documents += 1;
+                trimmed.bytes += bytes;
+                trimmed.up_to = CommitStamp(stamp);
+            }
+            let is_enough = trimmed.bytes >= excess.min(PASS_BYTES_MAX);
+            if !found || is_enough || log.stamp >= kept_since.0 {
                 break;
             }
-            trimmed.documents += 1;
-            trimmed.bytes += log.entry_bytes();
-            trimmed.up_to = CommitStamp(log.stamp);
+            go_on()?;
+            passed = Some((log.stamp, log.entry_bytes()));
         }
         if trimmed.documents == 0 {
             return Ok(None);
@@ -65,7 +72,7 @@ impl Store {
     }
 
     /// The stamps of the oldest and the newest entry; `None` without a log, or while it is empty.
-    /// Where nodes list their commits, the stamps from which and up to which it has all. Two seeks, or a scan.
+    /// Where nodes list their commits, the stamps from which and up to which it has all. A seek, or a scan.
     pub fn change_log_window(&self) -> Result<Option<(CommitStamp, CommitStamp)>> {
         if let Some(lists) = &self.lists {
             let snapshot = self.snapshot()?;
@@ -74,16 +81,16 @@ impl Store {
             return Ok(first.map(|first| (first, CommitStamp(status.horizon))));
         }
         let Some(shown) = self.log_shown.load_full() else { return Ok(None) };
-        let snapshot = self.engine.snapshot().map_err(engine)?;
-        let mut ends = [0; 2];
-        for (end, forward) in ends.iter_mut().zip([true, false]) {
-            let mut log = LogReader::open(&*snapshot, forward, &shown.state)?;
-            if !log.skip()? {
-                return Ok(None);
-            }
-            *end = log.stamp;
+        let mut log = LogReader::open(self.engine.latest(), true, &shown.state)?;
+        if !log.skip()? {
+            return Ok(None);
         }
-        Ok(Some((CommitStamp(ends[0]), CommitStamp(ends[1]))))
+        let (first, mut newest) = (log.stamp, self.log_newest.load(SeqCst));
+        if newest == 0 {
+            newest = newest_stamp(self.engine.latest(), &shown.state)?.unwrap_or(first);
+            self.log_newest.fetch_max(newest, SeqCst);
+        }
+        Ok(Some((CommitStamp(first), CommitStamp(newest.max(first)))))
     }
 
     /// Removes all entries, because changes after them were not logged: readers that come from before now are told.
@@ -123,10 +130,20 @@ pub(crate) fn resume(on: &dyn Engine, shown: Option<&Collection>) -> Result<()> 
     }
 }
 
+/// The stamp of the newest entry; `None` while the log is empty. It reads that entry only, whatever the engine has.
+fn newest_stamp(read: &dyn Read, shown: &CollectionState) -> Result<Option<u64>> {
+    let first = first_of(shown).to_be_bytes();
+    let mut cursor = read.cursor(Space::Changes, &first, &[]).map_err(engine)?;
+    let found = cursor.seek_back(&[]).map_err(engine)?;
+    Ok(found.then(|| stamp_of(cursor.key())))
+}
+
 /// The term of the newest entry.
 pub(crate) fn newest_term(on: &dyn Engine, shown: Option<&Collection>) -> Result<i64> {
     let Some(shown) = shown else { return Ok(0) };
-    let mut log = LogReader::open(on.latest(), false, &shown.state)?;
+    let Some(newest) = newest_stamp(on.latest(), &shown.state)? else { return Ok(0) };
+    let mut log = LogReader::open(on.latest(), true, &shown.state)?;
+    log.resume_after(newest.saturating_sub(1));
     let mut doc = Vec::new();
     let term = |doc: &[u8]| nagi_bson::number::as_i64_exact(Doc::trusted(doc).get("t"));
     Ok(if log.advance(&mut doc)? { term(&doc).unwrap_or(0) } else { 0 })

@@ -16,7 +16,11 @@
 //! Changes that no client can see bypass the hook: index keys of builds, session records, invalid records that
 //! repair removes, and the key ranges of dropped collections.
 
-use std::{cell::RefCell, sync::Arc, sync::atomic::Ordering::Relaxed};
+use std::{
+    cell::RefCell,
+    sync::Arc,
+    sync::atomic::Ordering::{Relaxed, SeqCst},
+};
 
 use nagi_bson::Doc;
 use nagi_error::{Code, Result, bail};
@@ -226,7 +230,7 @@ impl Store {
         let logged = Logged { stamps: 1, bytes: entry.len() as i64, ..Logged::default() };
         self.count_logged(&mut *txn, &logged)?;
         let stamp = self.commit(txn, Durability::Buffered)?;
-        self.logged(&logged, std::iter::empty());
+        self.logged(&logged, stamp, std::iter::empty());
         Ok(stamp)
     }
 
@@ -282,16 +286,23 @@ impl Store {
 
     /// Reloads the counters of the log after a commit whose outcome is unknown.
     pub(crate) fn reload_log_counters(&self) {
+        self.log_newest.store(0, SeqCst);
         if let Some(shown) = self.shown_change_log() {
             self.reload_counters(&shown);
         }
     }
 
     /// Tells readers of the log that a transaction with changes of these collections was committed.
-    pub(crate) fn logged<'n>(&self, logged: &Logged, changed: impl Iterator<Item = &'n Namespace>) {
+    pub(crate) fn logged<'n>(
+        &self,
+        logged: &Logged,
+        stamp: CommitStamp,
+        changed: impl Iterator<Item = &'n Namespace>,
+    ) {
         if logged.stamps == 0 {
             return;
         }
+        self.log_newest.fetch_max(stamp.0, SeqCst);
         // Not those of lists: see `Watches::announces`.
         self.feed.watches.announce(changed, &logged.ids);
         if let Some(shown) = self.log_shown.load().as_ref() {

@@ -268,7 +268,7 @@ impl<'s> Ddl<'s> {
         }
         self.replaced.iter().for_each(|old| old.state.arrivals.announce());
         let changed = self.replaced.iter().chain(&self.published);
-        self.store.logged(&self.logged, changed.map(|collection| &collection.namespace));
+        self.store.logged(&self.logged, stamp, changed.map(|collection| &collection.namespace));
         drop(self.state);
         // Writers may go on, in other nodes as soon as they have followed.
         drop(self.frozen);

@@ -74,7 +74,7 @@ impl WriteTxn<'_> {
         let stamp = result?;
         settings.iter().for_each(|version| self.store.client.note_settings(*version));
         let changed = self.touched.iter().map(|touched| &touched.collection.namespace);
-        self.store.logged(&self.logged, changed);
+        self.store.logged(&self.logged, stamp, changed);
         for touched in &self.touched {
             let state = &touched.collection.state;
             state.add_to_counters(touched.count, touched.bytes);
