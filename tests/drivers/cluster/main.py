@@ -16,6 +16,8 @@ import sys
 import time
 
 from faults import faults
+from plans import plans
+from suites import pymongo
 from rig import HERE, NODES, Rig
 
 from checks import check, finish, section  # noqa: E402, rig.py has set the path
@@ -34,14 +36,15 @@ def idle(rig):
     sys.stdin.read()
 
 
-PARTS = {"golden": golden, "faults": faults, "idle": idle}
+PARTS = {"golden": golden, "pymongo": pymongo, "plans": plans, "faults": faults, "idle": idle}
+TTL = ("--setParameter", "ttlMonitorSleepSecs=1")  # as the suite of one server has it
 
 
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     names = sys.argv[3:] or [name for name in PARTS if name != "idle"]
     for name in names:
-        rig = Rig(proxied=name == "faults")
+        rig = Rig(*(TTL if name == "pymongo" else ()), proxied=name == "faults")
         begun = time.monotonic()
         try:
             rig.start()

@@ -17,24 +17,24 @@ from checks import check, wait_until  # noqa: E402
 from cluster import Cluster, free_ports  # noqa: E402
 from nodes import FOLDER, Node  # noqa: E402
 
-TESTS = ("--setParameter", "enableTestCommands=1")
 NODES = 3
+STARTS_MAX = 5  # of a server that ends at its start
 
 
 class Rig:
-    """The cluster and its servers. `proxied`: the first server's connections go through a proxy."""
+    """The cluster and its servers, which get some flags. `proxied`: the first one's connections go through a proxy."""
 
-    def __init__(self, proxied=False):
-        self.cluster, self.proxied = Cluster(drivers=3, stores=3), proxied
+    def __init__(self, *flags, proxied=False):
+        self.cluster, self.flags, self.proxied = Cluster(drivers=3, stores=3), flags, proxied
         self.nodes, self.address, self.proxy, self.control, self.ports = [], "", None, "", ""
 
-    def start(self, *flags):
+    def start(self):
         os.makedirs(FOLDER, exist_ok=True)
         begun = time.monotonic()
         self.address = "tikv://%s/cluster" % self.cluster.start()["NAGI_TIKV_PD"]
         if self.proxied:
             self.start_proxy()
-        self.nodes = [self.node(number, *flags) for number in range(NODES)]
+        self.nodes = [self.node(number) for number in range(NODES)]
         for node in self.nodes:
             node.ready()
         print("3 placement drivers, 3 stores and 3 servers after %.1f s" % (time.monotonic() - begun), flush=True)
@@ -56,14 +56,14 @@ class Rig:
         except OSError:
             return False
 
-    def node(self, number, *flags):
+    def node(self, number):
         """Starts a server, with a clock that can be changed."""
         name = "node%d" % number
         self.set_clock(self.clock(name), 0)
         environment = {"LD_PRELOAD": os.path.join(self.cluster.programs, "shim.so"), "NAGI_TEST_CLOCK": self.clock(name)}
         if number == 0 and self.proxied:
             environment["NAGI_TEST_PORTS"] = self.ports
-        return Node(name, self.address, number, *TESTS, *flags, environment=environment)
+        return Node(name, self.address, number, *self.flags, environment=environment)
 
     @staticmethod
     def clock(name):
@@ -79,9 +79,13 @@ class Rig:
         self.nodes[number].stop(signal.SIGKILL)
 
     def again(self, number):
-        """Starts a server again that has ended."""
-        self.nodes[number] = self.node(number)
-        return self.nodes[number].ready()
+        """Starts a server again that has ended, as a supervisor does: also if the cluster did not answer at its start."""
+        for _ in range(STARTS_MAX):
+            self.nodes[number] = self.node(number)
+            answers = wait_until(lambda: self.nodes[number].process.poll() is not None or self.nodes[number].answers(), 60)
+            if answers and self.nodes[number].process.poll() is None:
+                break
+        self.nodes[number].ready()
 
     def seeds(self):
         return ",".join("127.0.0.1:%d" % node.port for node in self.nodes)

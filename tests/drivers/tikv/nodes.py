@@ -55,6 +55,11 @@ class Node:
         self.client.admin.command("ping")
         return time.monotonic() - self.begun
 
+    def answers(self):
+        """Returns True if it accepts connections."""
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
     def stop(self, how=signal.SIGTERM, seconds=60):
         """Its exit status."""
         if self.client:

@@ -79,7 +79,7 @@ fn load_all(read: &dyn Read) -> Result<Loaded> {
                 let ident = Ident(u32::from_be_bytes([a, b, c, d]));
                 let doc = Doc::parse_wrapped(cursor.value()).map_err(Error::from);
                 doc.and_then(|doc| load_collection(read, ident, doc, &mut loaded))
-                    .map_err(|error| named(&error, ident, cursor.value()))?;
+                    .map_err(|error| named(error, ident, cursor.value()))?;
             }
             [kind, a, b, c, d] if kind == CatalogKey::Dropped as u8 => {
                 let space = match cursor.value() {
@@ -134,9 +134,13 @@ fn check_format(on: &dyn Engine) -> Result<()> {
     }
 }
 
-/// Adds the name of the unreadable entry to an error.
+/// Adds the name of the unreadable entry to an error, unless it is of an engine that does not answer: then the entry may
+/// be right.
 #[cold]
-fn named(error: &Error, ident: Ident, entry: &[u8]) -> Error {
+fn named(error: Error, ident: Ident, entry: &[u8]) -> Error {
+    if error.code() == Code::HOST_UNREACHABLE {
+        return error;
+    }
     let name = namespace_of(entry).map_or_else(|| format!("number {}", ident.0), String::from);
     let text = format!(
         "the catalog entry of collection {name} cannot be read: {}; start once with --repair to \

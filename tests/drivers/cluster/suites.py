@@ -1,0 +1,53 @@
+"""Programs of tests/drivers/pymongo with a list of servers: part `pymongo` of main.py.
+
+differences.txt lists the assertions that fail here and not over data of a server's own, each with its reason; any other that
+fails, and a listed one that does not, fails the run.
+"""
+import os
+import subprocess
+import sys
+import time
+
+from rig import HERE
+from checks import check, equal  # noqa: E402, rig.py has set the path
+
+PROGRAM_SECONDS_MAX = 900
+# What programs are run with. Of crud.py without 5,000 updates by _id in one message, which are 20,000 round trips, more than
+# its time-out allows.
+CRUD = "handshake insert_find updates errors cursors types indexes texts collations geometry windows aggregation admin concurrency " \
+    "compression files"
+PROGRAMS = (("crud",), ("answers",), ("tail",), ("compression",), ("limits",), ("options",), ("kinds",), ("stops",), ("encrypted",),
+            ("soak", "20"), ("hostile", "20"))
+# Programs whose requests have to reach one server: they look at operations and memory of it, kill, and set its parameters.
+OF_ONE = {"tail", "stops", "hostile", "options", "limits"}
+
+
+def listed():
+    """The assertions of differences.txt, as pairs of program and name."""
+    with open(os.path.join(HERE, "differences.txt"), encoding="utf-8") as lines:
+        return {tuple(line.rstrip("\n").split(": ", 1)) for line in lines if line.strip() and not line.startswith("#")}
+
+
+def pymongo(rig):
+    failed, run, wanted = set(), set(), os.environ.get("PROGRAMS")
+    for name, *arguments in PROGRAMS:
+        if wanted and name not in wanted.split(","):
+            continue
+        run.add(name)
+        uri = "mongodb://" + (rig.seeds() if name not in OF_ONE else "127.0.0.1:%d" % rig.nodes[1].port)
+        begun = time.monotonic()
+        try:
+            done = subprocess.run([sys.executable, os.path.join(HERE, "..", "pymongo", name + ".py"), uri, *arguments],
+                                  capture_output=True, text=True, timeout=PROGRAM_SECONDS_MAX, env={**os.environ, "ONLY": CRUD})
+            said, status = done.stdout + done.stderr, done.returncode
+        except subprocess.TimeoutExpired as error:
+            said, status = "%s" % error, -1
+        names = {line[len("FAILED "):].strip() for line in said.splitlines() if line.startswith("FAILED ")}
+        lost = {(name, one) for one in names}
+        mine = {pair for pair in listed() if pair[0] == name}
+        unexplained = {pair for pair in lost if not any(pair[1].startswith(one) for _, one in mine)}
+        failed |= {pair for pair in mine if any(one.startswith(pair[1]) for one in names)}
+        check(name, not unexplained and (status == 0 or names), (sorted(unexplained), said[-3000:]))
+        print("%s: %.1f s, %d listed differences; %s" % (
+            name, time.monotonic() - begun, len(names), said.strip().splitlines()[-1:]), flush=True)
+    equal("listed differences that are none", sorted(pair for pair in listed() if pair[0] in run and pair not in failed), [])
