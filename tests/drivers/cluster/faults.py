@@ -29,20 +29,23 @@ def none(_rig, _db):
 
 
 def node_killed(rig, _db):
-    rig.kill(1)
-    pause(3)
-    rig.again(1)
+    for number in 1, 2:
+        rig.kill(number)
+        pause(3)
+        rig.again(number)
 
 
 def store_killed(rig, _db):
-    """The store that leads the region with the data."""
-    name = rig.cluster.store_ids()[rig.cluster.regions()[0]["leader"]["store_id"]]
-    rig.cluster.kill(name)
-    pause(5)
-    rig.cluster.restart(name)
+    """One store after the other, so each leader of a region once at least."""
+    for name in rig.cluster.stores:
+        rig.cluster.kill(name)
+        pause(3)
+        rig.cluster.restart(name)
+        pause(3)
 
 
 def store_stopped(rig, _db):
+    """The store that leads the first region."""
     name = rig.cluster.store_ids()[rig.cluster.regions()[0]["leader"]["store_id"]]
     with rig.cluster.stopped(name):
         pause(10)
@@ -156,13 +159,15 @@ def everything(rig, db):
         leader_transfers(rig, db)
         rig.again(1)
         store_killed(rig, db)
+        driver_killed(rig, db)
     finally:
         rig.tell("delay?ms=0")
     defining.join(120)
     check("definitions end", not defining.is_alive())
 
 
-FAULTS = (none, node_killed, store_killed, store_stopped, driver_killed, splits, leader_transfers, delayed, partitioned_shortly,
+# Splits first: afterwards transactions are of several regions.
+FAULTS = (none, splits, node_killed, store_killed, store_stopped, driver_killed, leader_transfers, delayed, partitioned_shortly,
           partitioned, node_clocks, driver_clock, definitions, everything)
 
 

@@ -1,5 +1,5 @@
 """Clients with a list of servers that write while something fails, and what has to be there afterwards: a bank whose sum is
-constant, a unique index, counters, and lists whose transactions are noted for history.py.
+constant, inserts, a unique index, counters, and lists whose transactions are noted for history.py.
 
 A statement or transaction ends in one of three ways: it was acknowledged; it was refused, so that nothing of it may be there;
 or nobody knows. Anything but an error that passes (PASSING, broken connections) is a problem.
@@ -16,6 +16,7 @@ import rig  # noqa: F401, first: it sets the path
 from checks import check, equal  # noqa: E402
 from history import Transaction, anomalies  # noqa: E402
 
+WORKERS_MAX = 16
 ACCOUNTS, BALANCE, COUNTERS, LISTS, LIST_MAX = 6, 100, 3, 4, 60
 JOIN_SECONDS = 150  # for the last request of a worker: a transaction of the driver's is repeated for up to 120 seconds
 # What a request may be told while a part of the cluster is away: not reachable (6), 24 (LockTimeout), 91 (the server ends),
@@ -39,7 +40,7 @@ class Worker(threading.Thread):
     def run(self):
         n = 0
         while not self.stopped:
-            element, n = n * 10 + self.number, n + 1
+            element, n = n * WORKERS_MAX + self.number, n + 1
             try:
                 self.once(element)
                 self.sure.append(element)
@@ -117,6 +118,27 @@ class Audit(Worker):
             self.problems.append("a sum of %d in %s" % (sum(sums), sums))
 
 
+class Plain(Worker):
+    """Inserts without retryable writes: nothing is written if the cluster cannot be reached (6)."""
+
+    kind = "plain"
+
+    @staticmethod
+    def prepare(db):
+        db.create_collection("plain")
+
+    def once(self, element):
+        self.db.plain.insert_one({"_id": element})
+
+    @staticmethod
+    def is_unknown(error):
+        return error.code == 11602
+
+    @staticmethod
+    def verify(db, workers):
+        complete("plain inserts", workers, [one["_id"] for one in db.plain.find({}, {"_id": 1})])
+
+
 class Unique(Worker):
     """Inserts keys that another worker inserts, too: one of them has each."""
 
@@ -127,7 +149,7 @@ class Unique(Worker):
         db.unique.create_index("key", unique=True)
 
     def once(self, element):
-        self.db.unique.insert_one({"_id": element, "key": element // 10, "number": self.number})
+        self.db.unique.insert_one({"_id": element, "key": element // WORKERS_MAX, "number": self.number})
 
     @staticmethod
     def verify(db, workers):
@@ -137,8 +159,8 @@ class Unique(Worker):
         equal("no two documents with a key", sorted(keys), sorted(set(keys)))
         by_index = [one["key"] for one in db.unique.find({}, {"_id": 0, "key": 1}).hint("key_1")]
         equal("the index has each", sorted(by_index), sorted(keys))
-        tried = set.union(*({e // 10 for e in worker.sure + worker.refused} for worker in workers))
-        unknown = set.union(*({e // 10 for e in worker.unsure} for worker in workers))
+        tried = set.union(*({e // WORKERS_MAX for e in worker.sure + worker.refused} for worker in workers))
+        unknown = set.union(*({e // WORKERS_MAX for e in worker.unsure} for worker in workers))
         equal("no key was refused to all", sorted(tried - unknown - set(keys)), [])
 
 
@@ -152,7 +174,7 @@ class Counter(Worker):
         db.counters.insert_many({"_id": n, "n": 0} for n in range(COUNTERS))
 
     def once(self, element):
-        if element // 10 % 2:
+        if element // WORKERS_MAX % 2:
             self.db.counters.update_one({"_id": element % COUNTERS}, {"$inc": {"n": 1}})
         else:
             self.db.counters.find_one_and_update({"_id": element % COUNTERS}, {"$inc": {"n": 1}})
@@ -264,7 +286,7 @@ def complete(what, workers, found):
     equal("refused %s that are there" % what, sorted(set(found) - sure - unsure), [])
 
 
-KINDS = ((Bank, 2), (Audit, 1), (Unique, 2), (Counter, 2), (Lists, 3))
+KINDS = ((Bank, 2), (Audit, 1), (Plain, 1), (Unique, 2), (Counter, 2), (Lists, 3))
 
 
 def start(cluster, name):
@@ -276,7 +298,7 @@ def start(cluster, name):
     workers, number = [], 0
     for kind, count in KINDS:
         for _ in range(count):
-            workers.append(kind(cluster.client(), name, number))
+            workers.append(kind(cluster.client(retryWrites=kind is not Plain), name, number))
             number += 1
     for worker in workers:
         worker.start()

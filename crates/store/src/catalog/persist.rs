@@ -407,3 +407,33 @@ impl Multikey {
         self.seen.iter().flat_map(|bits| bits.load(Ordering::Acquire).to_le_bytes()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nagi_bson::doc;
+    use nagi_kv::{Faults, Faulty, Memory, Point};
+
+    use super::*;
+    use crate::{Store, StoreOptions};
+
+    /// An engine that does not answer is no damage, whichever read has no answer: nobody should be told to repair.
+    #[test]
+    fn an_entry_that_is_not_answered_is_not_called_damaged() {
+        let faults = Faults::default();
+        let engine: Arc<dyn Engine> =
+            Arc::new(Faulty::new(Arc::new(Memory::new()), faults.clone()));
+        let store = Store::open(Arc::clone(&engine), StoreOptions::default()).unwrap();
+        let name = Namespace::parse("d.c").unwrap();
+        store.create_collection(&name, doc! {}.as_doc()).unwrap();
+        let mut failed = 0;
+        for skip in 0.. {
+            faults.arm(Point::Get, skip, 1, || nagi_kv::Error::Unreachable("away".into()));
+            let loaded = load(&*engine);
+            faults.disarm();
+            let Err(error) = loaded else { break };
+            assert_eq!((error.code(), error.message()), (Code::HOST_UNREACHABLE, "away"));
+            failed += 1;
+        }
+        assert!(failed > 1, "the format and the entry's counters are read");
+    }
+}
