@@ -19,7 +19,7 @@ from nodes import CLUSTER  # noqa: E402
 RECOVERY_SECONDS = 90  # in which each client has to go on after a fault
 STEPS = 10  # of what is done once a second
 PARTITION_SHORT, PARTITION_LONG = 5, 25  # seconds: less and more than a lease, which has 10
-DRIVER_AHEAD = 10  # seconds
+DRIVER_AHEAD, DEFINITIONS_SECONDS = 10, 15
 CLOCKS = (3600, -3600, 86400 * 30, 0)  # seconds ahead
 
 
@@ -128,33 +128,39 @@ def driver_clock(rig, _db):
 
 def definitions(rig, db):
     """Indexes, validators, renames and drops, by one server after the other."""
-    for step in range(2 * STEPS):
+    define(rig, db, time.monotonic() + DEFINITIONS_SECONDS)
+
+
+def define(rig, db, end):
+    """The same, until a moment."""
+    step = 0
+    while time.monotonic() < end:
         with rig.direct(step % NODES) as client:
-            own = client[db]
-            for name in ("accounts", "unique", "counters", "lists"):
-                own[name].create_index("other%d" % (step % 3), sparse=bool(step % 2))
-                own[name].drop_index("other%d_1" % (step % 3))
+            own, name = client[db], ("accounts", "unique", "counters", "lists")[step % 4]
+            own[name].create_index("other%d" % (step % 3), sparse=bool(step % 2))
+            own[name].drop_index("other%d_1" % (step % 3))
             own.command("collMod", "lists", validator={"l": {"$exists": True}} if step % 2 else {})
             own.temporary.insert_one({"step": step})
             own.temporary.rename("renamed", dropTarget=True)
             own.renamed.drop()
+        step += 1
 
 
 def everything(rig, db):
-    """Definitions while a server and a store are killed, leaders move and the network is slow."""
-    problems = []
+    """Definitions while a server, a store and the placement driver are killed, leaders move and the network is slow."""
+    ended = threading.Event()
 
-    def define():
-        for _ in range(3):
+    def defining():
+        while not ended.is_set():
             try:
-                definitions(rig, db)
-            except PyMongoError as error:
-                problems.append(repr(error))
+                define(rig, db, time.monotonic() + DEFINITIONS_SECONDS / 2)
+            except PyMongoError:
+                pass  # its server was killed
 
-    defining = threading.Thread(target=define, daemon=True)
-    defining.start()
+    beside = threading.Thread(target=defining, daemon=True)
+    beside.start()
     try:
-        rig.tell("delay?ms=50")
+        rig.tell("delay?ms=20")
         rig.kill(1)
         leader_transfers(rig, db)
         rig.again(1)
@@ -162,8 +168,9 @@ def everything(rig, db):
         driver_killed(rig, db)
     finally:
         rig.tell("delay?ms=0")
-    defining.join(120)
-    check("definitions end", not defining.is_alive())
+        ended.set()
+    beside.join(RECOVERY_SECONDS)
+    check("definitions end", not beside.is_alive())
 
 
 # Splits first: afterwards transactions are of several regions.

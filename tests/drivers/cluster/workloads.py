@@ -54,7 +54,7 @@ class Worker(threading.Thread):
             except OperationFailure as error:
                 self.codes.add(error.code)
                 (self.unsure if self.is_unknown(error) else self.refused).append(element)
-                if error.code not in PASSING:
+                if error.code not in PASSING and not error.has_error_label("TransientTransactionError"):
                     self.problems.append(repr(error))
             except PyMongoError as error:
                 self.problems.append(repr(error))
