@@ -258,8 +258,8 @@ thread_local! {
     static FAILING: Cell<Option<(Instant, Instant)>> = const { Cell::new(None) };
 }
 
-/// A commit that could not reach the cluster and was rolled back is one that has to be repeated, as after a conflict, until
-/// this has lasted for `most`. Callers repeat in their own thread.
+/// A commit that could not reach the cluster and was rolled back is one that has to be repeated, as after a conflict,
+/// until this has lasted for `most`. Callers repeat in their own thread.
 fn repeated(committed: Result<u64>, started: Instant, most: Duration) -> Result<u64> {
     let earlier = FAILING.take().filter(|(_, last)| started.duration_since(*last) < most);
     let first = earlier.map_or(started, |(first, _)| first.min(started));

@@ -223,7 +223,8 @@ func main() {
 	conf.Engine.DBPath = *dir
 	// A batch may have 15 % of it: a document of 16 MB and more.
 	conf.Engine.MaxMemTableSize = 192 << 20
-	conf.Engine.VlogFileSize = 32 << 20
+	// A commit in one entry of the log may have 64 MiB.
+	conf.Engine.VlogFileSize = 128 << 20
 	conf.Engine.L1Size = 64 << 20
 	conf.RaftStore.RaftBaseTickInterval = "100ms"
 	conf.RaftStore.CustomRaftLog = true

@@ -134,8 +134,8 @@ fn check_format(on: &dyn Engine) -> Result<()> {
     }
 }
 
-/// Adds the name of the unreadable entry to an error, unless it is of an engine that does not answer: then the entry may
-/// be right.
+/// Adds the name of the unreadable entry to an error, unless it is of an engine that does not answer: then the entry
+/// may be right.
 #[cold]
 fn named(error: Error, ident: Ident, entry: &[u8]) -> Error {
     if error.code() == Code::HOST_UNREACHABLE {
@@ -416,7 +416,7 @@ mod tests {
     use super::*;
     use crate::{Store, StoreOptions};
 
-    /// An engine that does not answer is no damage, whichever read has no answer: nobody should be told to repair.
+    /// An engine that does not answer is no damage, whichever read has no answer: its text must not ask for a repair.
     #[test]
     fn an_entry_that_is_not_answered_is_not_called_damaged() {
         let faults = Faults::default();
