@@ -122,8 +122,10 @@ pub(crate) fn shortened(error: &tikv_client::Error) -> String {
         // It begins with a place in the client's source, and may end with a list of the placement drivers.
         E::InternalError { message } => {
             let text = message.split_once("]: ").map_or(message.as_str(), |(_, text)| text);
-            let text = text.split(" [").next().unwrap_or_default();
-            format!("placement drivers: {text}")
+            match text.split_once(" [Member") {
+                Some((text, _)) => format!("{text} the placement drivers"),
+                None => text.into(),
+            }
         }
         other => other.to_string(),
     };
@@ -184,7 +186,7 @@ mod tests {
                 .into();
         assert_eq!(
             shortened(&E::InternalError { message }),
-            "placement drivers: failed to connect to"
+            "failed to connect to the placement drivers"
         );
     }
 
