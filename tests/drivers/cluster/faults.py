@@ -3,6 +3,7 @@
 Prints for each fault how long each kind of workload was without progress at most: the time between two acknowledgements of any
 of its clients, from the beginning of the fault until all clients have gone on after it.
 """
+import datetime
 import os
 import random
 import threading
@@ -89,8 +90,14 @@ def leader_transfers(rig, _db):
 def delayed(rig, _db):
     """What one server sends to placement drivers and stores, and their answers, take 250 ms longer each."""
     rig.tell("delay?ms=250")
-    pause(15)
-    rig.tell("delay?ms=0")
+    try:
+        with rig.direct(0) as client:
+            begun = time.monotonic()
+            client.config.settings.find_one({"_id": "none"})
+            check("requests are delayed", time.monotonic() - begun > 0.5, time.monotonic() - begun)
+        pause(15)
+    finally:
+        rig.tell("delay?ms=0")
 
 
 def partitioned_shortly(rig, _db):
@@ -113,6 +120,9 @@ def node_clocks(rig, _db):
     for number in range(NODES):
         for seconds in CLOCKS:
             rig.set_clock(rig.clock("node%d" % number), seconds)
+            with rig.direct(number) as client:
+                local = client.admin.command("hello")["localTime"].replace(tzinfo=datetime.timezone.utc).timestamp()
+            check("the clock of a server", abs(local - time.time() - seconds) < 60, (local, seconds))
             pause(1.5)
 
 
@@ -122,6 +132,10 @@ def driver_clock(rig, _db):
     for seconds in (-60, DRIVER_AHEAD, 0):
         rig.set_clock(path, seconds)
         pause(3)
+        if seconds > 0:
+            with rig.direct(0) as client:
+                ahead = client.admin.command("hello")["operationTime"].time - time.time()
+            check("the clock of timestamps", ahead > seconds / 2, ahead)
     # Timestamps do not go back: they stand almost still until the clock has caught up, and so do the ages of locks.
     pause(DRIVER_AHEAD)
 
