@@ -191,6 +191,8 @@ def everything(rig, db):
 FAULTS = (none, splits, node_killed, store_killed, store_stopped, driver_killed, leader_transfers, delayed, partitioned_shortly,
           partitioned, node_clocks, driver_clock, definitions, everything)
 
+LONG = (partitioned, everything)  # longer than requests to the cluster are repeated
+
 
 def pause(seconds):
     """The time that a fault lasts."""
@@ -201,18 +203,18 @@ def faults(rig):
     equal("the checker of histories", wrong_cases(), [])
     wanted = os.environ.get("FAULTS")
     rows = []
-    for fault in FAULTS:
-        if not wanted or fault.__name__ in wanted.split(","):
-            rows.append(one(rig, fault))
+    for round_ in range(int(os.environ.get("FAULT_ROUNDS") or 1)):
+        for fault in FAULTS:
+            if not wanted or fault.__name__ in wanted.split(","):
+                rows.append(one(rig, fault, "%s%d" % (fault.__name__, round_)))
     kinds = [kind.kind for kind, _ in workloads.KINDS]
     print("| fault | " + " | ".join(kinds) + " | codes |\n|---" + "|---" * (len(kinds) + 1) + "|")
     for name, gaps, codes in rows:
         print("| %s | %s | %s |" % (name, " | ".join("%.1f" % gaps[kind] for kind in kinds), " ".join(sorted(map(str, codes)))))
 
 
-def one(rig, fault):
-    """Runs a fault, and what comes after it; its row."""
-    name = fault.__name__
+def one(rig, fault, name):
+    """Runs a fault, and what comes after it, over a database with this name; its row."""
     print("== %s" % name, flush=True)
     workers = workloads.start(rig, name)
     check(name + ": progress before", progress(workers, time.monotonic()), stuck(workers, 0))
@@ -228,6 +230,7 @@ def one(rig, fault):
     for number in range(NODES):
         section(seen_by, rig, number, workers, name)
     codes = set().union(*(worker.codes for worker in workers))
+    check(name + ": what passes in 20 seconds is no error for clients", fault in LONG or 6 not in codes, codes)
     counts = ["%s %d" % (kind.kind, sum(len(w.sure) for w in workers if type(w) is kind)) for kind, _ in workloads.KINDS]
     print("%s: %.1f s, then all went on after %.1f s; %s; %d unknown; codes %s" % (
         name, over - begun, ended - over, ", ".join(counts), sum(len(w.unsure) for w in workers), sorted(map(str, codes))), flush=True)

@@ -3,7 +3,8 @@
     golden    the golden set, with cases set up at one server, asked at another and read at a third; GOLDEN_SAMPLE=n: each n-th
     pymongo   the programs of tests/drivers/pymongo that need no restart, with a list of the servers
     plans     every plan of a query has the documents of a collection scan, whichever server made the index and answers
-    faults    workloads whose history is checked, under faults (faults.py); FAULTS has names of some, with commas
+    faults    workloads whose history is checked, under faults (faults.py); FAULTS has names of some, with
+              commas, FAULT_ROUNDS how often each is made
     idle      only starts it, and prints the addresses until it is interrupted
 
 Differences to one server with data of its own are listed, with their reasons, in ../../golden-set/cluster.txt and in
