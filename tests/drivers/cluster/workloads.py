@@ -1,5 +1,5 @@
 """Clients with a list of servers that write while something fails, and what has to be there afterwards: a bank whose sum is
-constant, inserts, a unique index, counters, and lists whose transactions are noted for history.py.
+constant, inserts, a unique index, counters, large documents, and lists whose transactions are noted for history.py.
 
 A statement or transaction ends in one of three ways: it was acknowledged; it was refused, so that nothing of it may be there;
 or nobody knows. Anything but an error that passes (PASSING, broken connections) is a problem.
@@ -17,6 +17,7 @@ from checks import check, equal  # noqa: E402
 from history import Transaction, anomalies  # noqa: E402
 
 WORKERS_MAX = 16
+LARGE_BYTES, LARGE_PAUSE_SECONDS = 700_000, 0.5
 ACCOUNTS, BALANCE, COUNTERS, LISTS, LIST_MAX = 6, 100, 3, 4, 60
 JOIN_SECONDS = 150  # for the last request of a worker: a transaction of the driver's is repeated for up to 120 seconds
 # What a request may be told while a part of the cluster is away: not reachable (6), 24 (LockTimeout), 91 (the server ends),
@@ -187,6 +188,38 @@ class Counter(Worker):
             check("each increment took effect once", sure <= counter["n"] <= sure + unsure, (counter, sure, unsure))
 
 
+class Large(Worker):
+    """Replaces documents that are stored in several pieces, as their only writer, and reads them."""
+
+    kind = "large"
+
+    @staticmethod
+    def content(version):
+        return ("%d," % version * LARGE_BYTES)[:LARGE_BYTES]
+
+    @staticmethod
+    def prepare(db):
+        db.large.insert_many({"_id": n, "version": 0, "content": Large.content(0)} for n in range(2))
+
+    def once(self, element):
+        of = {"_id": element // WORKERS_MAX % 2}
+        self.db.large.replace_one(of, {**of, "version": element, "content": self.content(element)})
+        found = self.db.large.find_one(of)
+        if found["version"] != element or found["content"] != self.content(element):
+            self.problems.append("version %d instead of %d, or with another content" % (found["version"], element))
+        threading.Event().wait(LARGE_PAUSE_SECONDS)
+
+    @staticmethod
+    def verify(db, workers):
+        for found in db.large.find():
+            mine = [[e for e in getattr(worker, of) if e // WORKERS_MAX % 2 == found["_id"]]
+                    for worker in workers for of in ("sure", "unsure")]
+            sure, unsure = mine
+            version = found["version"]
+            check("the last acknowledged version or one behind it", version >= max(sure, default=0) and version in [0, *sure, *unsure], (version, unsure))
+            check("the content of the version", found["content"] == Large.content(version), version)
+
+
 class Lists(Worker):
     """Appends to lists and reads them, in transactions and single statements, and notes what it has seen."""
 
@@ -286,7 +319,7 @@ def complete(what, workers, found):
     equal("refused %s that are there" % what, sorted(set(found) - sure - unsure), [])
 
 
-KINDS = ((Bank, 2), (Audit, 1), (Plain, 1), (Unique, 2), (Counter, 2), (Lists, 3))
+KINDS = ((Bank, 2), (Audit, 1), (Plain, 1), (Unique, 2), (Counter, 2), (Large, 1), (Lists, 3))
 
 
 def start(cluster, name):
