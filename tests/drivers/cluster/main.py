@@ -41,8 +41,12 @@ PARTS = {"golden": golden, "pymongo": pymongo, "plans": plans, "faults": faults,
 TTL = ("--setParameter", "ttlMonitorSleepSecs=1")  # as the suite of one server has it
 
 
+def ended(*_):
+    sys.exit(1)
+
+
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, ended)
     names = sys.argv[3:] or [name for name in PARTS if name != "idle"]
     for name in names:
         rig = Rig(*(TTL if name == "pymongo" else ()), proxied=name == "faults")
@@ -51,7 +55,9 @@ def main():
             rig.start()
             section(PARTS[name], rig)
         finally:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is about to end
             rig.stop()
+            signal.signal(signal.SIGTERM, ended)
         print("%s: %.1f s" % (name, time.monotonic() - begun), flush=True)
     finish("over a cluster")
 
