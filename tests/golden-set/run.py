@@ -1,6 +1,7 @@
 """Runs the golden set (recorded replies of a real server) against a server.
 
     run.py --uri URI [--areas filter,update,...] [--filter REGEX] [--out FILE] [--min-pass P]
+    run.py --uri mongodb://HOST,HOST,HOST --listed cluster.txt     servers that share their data; their own differences
     run.py ... --write-differences            rewrites explained.txt and docs/differences.md
 
 The cases are in `known/` next to this file, compressed; README.md describes their origin and format.
@@ -9,6 +10,10 @@ A case that fails must follow a rule of `differences.py` (a later version's beha
 `explained.txt` with exactly its reply, or be listed in `open.txt` (known, to be fixed). Any other failed case
 fails the run, and so does a listed case that agrees. A rule whose patterns match any two replies is closed:
 --write-differences adds no case to it and changes no reply of it; this is done by hand.
+
+A file of --listed has cases in which the servers of the URI differ from one server with data of its own, under the reason,
+each with exactly its reply, with `*` if that depends on the machine, or with `agrees` if the recorded reply is right there.
+Such a case is judged by it alone.
 """
 import argparse
 import collections
@@ -29,6 +34,7 @@ import inventory  # noqa: E402
 
 EXPLAINED = os.path.join(HERE, "explained.txt")
 OPEN = os.path.join(HERE, "open.txt")
+SHOWN_MAX = 300  # of differences that are printed
 AREAS = ["collation", "command", "date", "error", "expr", "filter", "index", "pipeline", "project", "sort", "update"]
 
 def cases(area):
@@ -46,6 +52,9 @@ def main():
     ap.add_argument("--filter", help="regular expression on the line of a case")
     ap.add_argument("--out")
     ap.add_argument("--sample", type=int, default=1, help="every n-th case")
+    ap.add_argument("--jobs", default="2")
+    ap.add_argument("--timeout", default="5", help="seconds for a reply")
+    ap.add_argument("--listed", help="a file in this folder with the differences of these servers")
     ap.add_argument("--write-differences", action="store_true")
     o = ap.parse_args()
     ran, shown, rows = set(), {}, {row.id: row for row in inventory.rows()}
@@ -60,12 +69,13 @@ def main():
                         f.write(line)
         out = o.out or os.path.join(folder, "failed.out")
         command = [sys.executable, os.path.join(HERE, "replay.py"), "--uri", o.uri, "--golden", folder, "--version", "8.0",
-                   "--jobs", "2", "--out", out]
+                   "--jobs", o.jobs, "--timeout", o.timeout, "--out", out]
         replay = subprocess.run(command, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"), stdout=subprocess.PIPE, text=True)
         print(replay.stdout[replay.stdout.find("by area"):], end="")
         if "golden: " not in replay.stdout:
             sys.exit("the replay did not end")
-        status = judge(out, o.write_differences, ran)
+        listed = read_explained(os.path.join(HERE, o.listed)) if o.listed else {}
+        status = judge(out, o.write_differences, ran, listed)
         if os.environ.get("NAGI_COVERS"):
             with open(out) as f:
                 failed = {json.loads(line)["id"] for line in f}
@@ -86,10 +96,10 @@ def proves(case, rows):
     return {row.id for row in known if not inventory.names(row) or words & set(inventory.names(row))}
 
 
-def read_explained():
-    """explained.txt: the rule and the answer of every case that follows a rule of differences.py."""
+def read_explained(path=EXPLAINED):
+    """The rule and the answer of every case that a file lists: explained.txt, by rules of differences.py."""
     found, rule = {}, None
-    for line in open(EXPLAINED):
+    for line in open(path):
         if line.startswith("## "):
             rule = line[3:].strip()
         elif line.strip() and not line.startswith("#"):
@@ -98,9 +108,9 @@ def read_explained():
     return found
 
 
-def judge(out, write, ran):
-    """Sorts the failed cases: explained with exactly this reply, known and open, unexplained. Returns the exit
-    status."""
+def judge(out, write, ran, listed):
+    """Sorts the failed cases: explained with exactly this reply, listed for these servers, known and open, unexplained.
+    Returns the exit status."""
     counts, unexplained, still_open, agree = collections.Counter(), [], 0, []
     explained, groups = read_explained(), collections.defaultdict(dict)
     known = {line.split()[0] for line in open(OPEN) if line.strip() and not line.startswith("#")}
@@ -112,27 +122,35 @@ def judge(out, write, ran):
         answer = differences.fingerprint(failed["id"], failed["actual"])
         if write and rule:
             groups[rule][failed["id"]] = answer
+        if failed["id"] in listed:
+            if listed[failed["id"]][1] in (answer, "*"):
+                counts["listed"] += 1
+            else:
+                unexplained.append((failed["id"], texts, listed[failed["id"]], answer))
+            continue
         if failed["id"] in known and not (write and rule):
             still_open += 1
         elif rule and (write or explained.get(failed["id"]) == (rule, answer)):
             counts[rule] += 1
         else:
             unexplained.append((failed["id"], texts, explained.get(failed["id"]), answer))
-    agree = sorted(case for case in set(explained) | known if case in ran and case not in failed_ids)
+    agree = sorted(case for case in set(explained) | known | set(listed) if case in ran and case not in failed_ids
+                   and listed.get(case, ("", ""))[1] != "agrees")
     if write:
         for case, (rule, answer) in explained.items():
             if case not in ran:  # another area, or excluded by --filter
                 groups[rule][case] = answer
         write_explained(groups)
         agree = []
-    for case, (want, got), listed, answer in unexplained[:50]:
-        print("UNEXPLAINED %s\n  recorded %s\n  answered %s" % (case, want[:200], got[:200]))
-        if listed:
-            print("  listed as %s, %s; now %s" % (listed + (answer,)))
-    for case in agree[:50]:
+    for case, (want, got), entry, answer in unexplained[:SHOWN_MAX]:
+        print("UNEXPLAINED %s %s\n  recorded %s\n  answered %s" % (case, answer, want[:200], got[:200]))
+        if entry:
+            print("  listed as %s, %s" % entry)
+    for case in agree[:SHOWN_MAX]:
         print("AGREES NOW %s: take it off the list (--write-differences)" % case)
-    print("golden set: %d follow a later version's rule, %d known and open, %d unexplained, %d listed that agree"
-          % (sum(counts.values()), still_open, len(unexplained), len(agree)))
+    own = counts.pop("listed", 0)
+    print("golden set: %d follow a later version's rule, %d known and open, %d unexplained, %d listed that agree%s"
+          % (sum(counts.values()), still_open, len(unexplained), len(agree), ", %d of these servers" % own if listed else ""))
     return 1 if unexplained or agree else 0
 
 

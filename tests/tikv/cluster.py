@@ -1,6 +1,7 @@
-"""A placement driver and a store with TiKV's protocol on loopback, for tests; see `build` for what they are."""
+"""Placement drivers and stores with TiKV's protocol on loopback, for tests; see `build` for what they are."""
 
 import http.server
+import json
 import os
 import shutil
 import signal
@@ -47,6 +48,12 @@ def state(path):
         return "T"
 
 
+def decoded(key):
+    """A key of which the placement driver tells: groups of eight bytes, with a ninth that tells how many are not of the key."""
+    groups = [key[n:n + 9] for n in range(0, len(key), 9)]
+    return b"".join(group[:8 - (255 - group[8])] for group in groups if len(group) == 9)
+
+
 class Stopped:
     """A process that is stopped while this is used as a context."""
 
@@ -83,14 +90,18 @@ class Control(http.server.BaseHTTPRequestHandler):
 
 
 class Cluster:
-    """One placement driver and one store. Their data are removed at the end.
+    """Placement drivers and stores: one of each, or more, with a replica of all data in each of up to three stores.
+    Their data are removed at the end.
 
     `files`: authorities, certificate and key, in PEM; connections are encrypted then, and clients need certificates.
     `after`: see `free_ports`.
     """
 
-    def __init__(self, files=None, after=0):
+    def __init__(self, files=None, after=0, drivers=1, stores=1):
         self.files, self.after = files or [], after
+        self.drivers = ["PD"] if drivers == 1 else [f"PD{n + 1}" for n in range(drivers)]
+        self.stores = ["STORE"] if stores == 1 else [f"STORE{n + 1}" for n in range(stores)]
+        self.addresses, self.admins = {}, {}
         self.scheme = "https" if files else "http"
         self.context = ssl.create_default_context(cafile=files[0]) if files else None
         if files:
@@ -108,7 +119,13 @@ class Cluster:
     def restart(self, name):
         """Starts a process that has ended again, on the same data and addresses."""
         with open(os.path.join(self.folder, name + ".log"), "ab") as log:
-            self.processes[name] = subprocess.Popen(self.commands[name], stdout=log, stderr=log, cwd=self.folder)
+            self.processes[name] = subprocess.Popen(
+                self.commands[name], stdout=log, stderr=log, cwd=self.folder,
+                env={**os.environ, "NAGI_TEST_CLOCK": self.clock(name)})
+
+    def clock(self, name):
+        """The file with which a placement driver's clock is changed (pd/clock.go), if there is one."""
+        return os.path.join(self.folder, name + ".clock")
 
     def kill(self, name):
         self.processes[name].kill()
@@ -133,15 +150,78 @@ class Cluster:
             return log.read()[-4000:]
 
     def start(self):
-        pd, peer, store, admin = (f"127.0.0.1:{port}" for port in free_ports(4, self.after))
-        self.driver("PD", pd, peer)
+        ports = iter(free_ports(2 * len(self.drivers + self.stores), self.after))
+        peers = {name: f"127.0.0.1:{next(ports)}" for name in self.drivers}
+        self.addresses = {name: f"127.0.0.1:{next(ports)}" for name in self.drivers + self.stores}
+        self.admins = {name: f"127.0.0.1:{next(ports)}" for name in self.stores}
+        for name in self.drivers:
+            self.driver(name, self.addresses[name], peers)
+        pd = self.addresses[self.drivers[0]]
+        self.wait_for("placement driver", lambda: self.answers(f"{self.scheme}://{pd}/pd/api/v1/leader"))
+        for name in self.stores:
+            self.store(name)
+        # The placement driver need not look for more stores than there are.
+        replicas = b'{"max-replicas": %d}' % min(3, len(self.stores))
+        setting = urllib.request.Request(f"{self.scheme}://{pd}/pd/api/v1/config", data=replicas, method="POST")
+        self.wait_for("setting of the placement driver", lambda: self.answers(setting))
+        if len(self.stores) > 1:
+            self.wait_for("replicas", self.is_replicated)
+        return {"NAGI_TIKV_PD": ",".join(self.addresses[name] for name in self.drivers), "NAGI_TIKV_ADMIN": self.admins[self.stores[0]]}
+
+    def store(self, name):
+        """Starts a store, which has to be ready before the next one starts."""
         files = [text for flag, path in zip(("-ca", "-cert", "-key"), self.files) for text in (flag, path)]
-        self.spawn("STORE", "tikvd", "-pd", pd, "-addr", store, "-admin", admin, "-dir", "kv1", *files)
-        self.wait_for("store", lambda: "ready" in self.log("STORE"))
-        # One store: the placement driver need not look for others.
-        one = urllib.request.Request(f"{self.scheme}://{pd}/pd/api/v1/config", data=b'{"max-replicas": 1}', method="POST")
-        self.wait_for("setting of the placement driver", lambda: self.answers(one))
-        return {"NAGI_TIKV_PD": pd, "NAGI_TIKV_ADMIN": admin}
+        drivers = ",".join(self.addresses[driver] for driver in self.drivers)
+        folder = "kv" + (name[len("STORE"):] or "1")
+        self.spawn(name, "tikvd", "-pd", drivers, "-addr", self.addresses[name], "-admin", self.admins[name], "-dir", folder, *files)
+        self.wait_for("store", lambda: "ready" in self.log(name))
+
+    def ask(self, path, body=None):
+        """The answer of the placement drivers, of the first one that is there, to a GET, or to a POST of `body`."""
+        data = None if body is None else json.dumps(body).encode()
+        for name in self.drivers:
+            try:
+                request = urllib.request.Request(f"{self.scheme}://{self.addresses[name]}/pd/api/v1/{path}", data=data)
+                with urllib.request.urlopen(request, timeout=5, context=self.context) as answer:
+                    return json.load(answer)
+            except urllib.error.HTTPError as error:
+                refusal = OSError(f"{path}: {error.code} {error.read().decode()}")
+            except OSError as error:
+                refusal = error
+        raise refusal
+
+    def regions(self):
+        """The regions with keys of tests: some further ones, which the store makes, begin with m and later letters."""
+        return [region for region in self.ask("regions")["regions"] if region["start_key"] < "6D"]
+
+    def is_replicated(self):
+        """All regions have a replica in each store, and a leader."""
+        try:
+            regions = self.regions()
+        except OSError:
+            return False
+        wanted = min(3, len(self.stores))
+        return bool(regions) and all(
+            len(r["peers"]) == wanted and not r.get("pending_peers") and r.get("leader", {}).get("store_id") for r in regions)
+
+    def halve(self, region, least):
+        """Splits a region in the middle of its keys, those behind `least`. Returns True if it has enough of them."""
+        start = decoded(bytes.fromhex(region["start_key"]))
+        admin = self.admins[self.store_ids()[region["leader"]["store_id"]]]
+        try:
+            url = f"http://{admin}/halve?key={max(start, least).hex()}"
+            return urllib.request.urlopen(url, data=b"", timeout=15).status == 200
+        except OSError:
+            return False
+
+    def leader(self):
+        """The name of the placement driver that leads."""
+        return self.ask("leader")["name"]
+
+    def store_ids(self):
+        """The names of the stores by their ids."""
+        names = {address: name for name, address in self.addresses.items()}
+        return {one["store"]["id"]: names[one["store"]["address"]] for one in self.ask("stores")["stores"]}
 
     def controlled(self):
         """Listens for tests (see `Control`); the address."""
@@ -150,18 +230,19 @@ class Cluster:
         threading.Thread(target=self.control.serve_forever, daemon=True).start()
         return "127.0.0.1:%d" % self.control.server_port
 
-    def driver(self, name, pd, peer):
-        """Starts a placement driver of a cluster of its own."""
+    def driver(self, name, pd, peers):
+        """Starts a placement driver, one of those in `peers`, which has the address of each for the others."""
+        members = ",".join(f"{one}={self.scheme}://{peer}" for one, peer in peers.items())
         self.spawn(
             name, "pd-server", f"--name={name}", f"--data-dir={name}", f"--client-urls={self.scheme}://{pd}",
-            f"--peer-urls={self.scheme}://{peer}", f"--initial-cluster={name}={self.scheme}://{peer}", "--log-level=warn",
+            f"--peer-urls={self.scheme}://{peers[name]}", f"--initial-cluster={members}", "--log-level=warn",
             f"--log-file={name}-own.log", *(f"--{flag}={path}" for flag, path in zip(("cacert", "cert", "key"), self.files)))
-        self.wait_for("placement driver", lambda: self.answers(f"{self.scheme}://{pd}/pd/api/v1/leader"))
 
     def other_driver(self):
         """A placement driver of another cluster: its address."""
         pd, peer = (f"127.0.0.1:{port}" for port in free_ports(2, after=4))
-        self.driver("OTHER", pd, peer)
+        self.driver("OTHER", pd, {"OTHER": peer})
+        self.wait_for("placement driver", lambda: self.answers(f"{self.scheme}://{pd}/pd/api/v1/leader"))
         return pd
 
     def answers(self, request):

@@ -9,6 +9,7 @@
 //! of its own, at the same timestamp: nothing accumulates.
 
 use std::{
+    cell::Cell,
     future::Future,
     sync::Arc,
     time::{Duration, Instant},
@@ -237,12 +238,37 @@ impl Client {
     /// primary one, which decides.
     ///
     /// # Errors
-    /// `Conflict` if another transaction has committed one of the keys since `begun`; `Undetermined` if it is not
-    /// known whether the changes were committed, also because the caller's request was interrupted. With any other
-    /// error they were not.
+    /// `Conflict` if another transaction has committed one of the keys since `begun`, or if the commit was rolled back
+    /// because a part of the cluster was away, for `Options::call_timeout` at most: then it has to be repeated;
+    /// `Undetermined` if it is not known whether the changes were committed, also because the caller's request was
+    /// interrupted. With any other error they were not.
     pub(crate) fn commit(&self, begun: Begun, changes: Vec<Change>) -> Result<u64> {
-        let link = Arc::clone(&self.link);
-        self.runtime.wait_or_stop(|stop| async move { link.commit(begun, changes, stop).await })
+        let (link, started) = (Arc::clone(&self.link), Instant::now());
+        let most = link.options.call_timeout;
+        let committed = self
+            .runtime
+            .wait_or_stop(|stop| async move { link.commit(begun, changes, stop).await });
+        repeated(committed, started, most)
+    }
+}
+
+thread_local! {
+    /// The beginning of the first commit of this thread that could not reach the cluster, of those since one that ended
+    /// otherwise, and the end of the last one.
+    static FAILING: Cell<Option<(Instant, Instant)>> = const { Cell::new(None) };
+}
+
+/// A commit that could not reach the cluster and was rolled back is one that has to be repeated, as after a conflict,
+/// until this has lasted for `most`. Callers repeat in their own thread.
+fn repeated(committed: Result<u64>, started: Instant, most: Duration) -> Result<u64> {
+    let earlier = FAILING.take().filter(|(_, last)| started.duration_since(*last) < most);
+    let first = earlier.map_or(started, |(first, _)| first.min(started));
+    match committed {
+        Err(Error::Unreachable(_)) if first.elapsed() < most => {
+            FAILING.set(Some((first, Instant::now())));
+            Err(Error::Conflict)
+        }
+        other => other,
     }
 }
 
@@ -433,4 +459,44 @@ async fn stage(transaction: &mut Transaction, changes: Vec<Change>) -> tikv_clie
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: Duration = Duration::from_secs(20);
+
+    fn away() -> Result<u64> {
+        Err(Error::Unreachable("away".into()))
+    }
+
+    #[test]
+    fn commits_that_are_rolled_back_are_repeated_for_a_time() {
+        let now = Instant::now();
+        let ago = |seconds| {
+            now.checked_sub(Duration::from_secs(seconds)).expect("the machine runs for longer")
+        };
+        assert!(matches!(repeated(away(), ago(5), MOST), Err(Error::Conflict)));
+        assert!(matches!(repeated(away(), now, MOST), Err(Error::Conflict)), "5 seconds in all");
+        assert!(
+            matches!(repeated(away(), ago(20), MOST), Err(Error::Unreachable(_))),
+            "one that has waited"
+        );
+        // The next one begins anew.
+        assert!(matches!(repeated(away(), ago(15), MOST), Err(Error::Conflict)));
+        assert!(matches!(repeated(Ok(7), now, MOST), Ok(7)));
+        assert!(matches!(repeated(away(), ago(15), MOST), Err(Error::Conflict)));
+        FAILING.set(Some((ago(19), now)));
+        assert!(
+            matches!(repeated(away(), now, Duration::from_secs(19)), Err(Error::Unreachable(_))),
+            "too long in all"
+        );
+        FAILING.set(Some((ago(900), ago(600))));
+        assert!(
+            matches!(repeated(away(), now, MOST), Err(Error::Conflict)),
+            "that was another outage"
+        );
+        assert!(matches!(repeated(Err(Error::Undetermined), now, MOST), Err(Error::Undetermined)));
+    }
 }

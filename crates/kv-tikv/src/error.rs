@@ -119,6 +119,14 @@ pub(crate) fn shortened(error: &tikv_client::Error) -> String {
         E::RegionForKeyNotFound { .. } | E::RegionForRangeNotFound { .. } => {
             "no region has the keys".into()
         }
+        // It begins with a place in the client's source, and may end with a list of the placement drivers.
+        E::InternalError { message } => {
+            let text = message.split_once("]: ").map_or(message.as_str(), |(_, text)| text);
+            match text.split_once(" [Member") {
+                Some((text, _)) => format!("{text} the placement drivers"),
+                None => text.into(),
+            }
+        }
         other => other.to_string(),
     };
     match text.char_indices().nth(CHARS_MAX) {
@@ -169,6 +177,17 @@ mod tests {
         let inner = E::RegionForKeyNotFound { key: b"secret".to_vec() };
         let error = E::ExtractedErrors(vec![E::UndeterminedError(Box::new(inner))]);
         assert_eq!(shortened(&error), "no region has the keys");
+    }
+
+    #[test]
+    fn texts_have_no_sources() {
+        let message =
+            "[/home/x/client/src/pd/cluster.rs:332]: failed to connect to [Member { name: \"a\" }]"
+                .into();
+        assert_eq!(
+            shortened(&E::InternalError { message }),
+            "failed to connect to the placement drivers"
+        );
     }
 
     #[test]

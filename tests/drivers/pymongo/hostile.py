@@ -248,7 +248,11 @@ def work(number, is_set):
     db = client["nagi_hostile_%d" % number]
     until = time.monotonic() + seconds
     while time.monotonic() < until and not State.over:
-        fresh(db, gen)
+        try:
+            fresh(db, gen)
+        except OperationFailure as error:
+            check("the set-up", error.code == 11601, (seed, error))  # it was killed
+            continue
         for _ in range(60):
             if time.monotonic() >= until or State.over:
                 break
@@ -341,7 +345,7 @@ def disturb():
 
 def main():
     client = MongoClient(uri, serverSelectionTimeoutMS=5000, socketTimeoutMS=120000)
-    is_set = "setName" in client.admin.command("hello")
+    is_set = bool({"setName", "msg"} & set(client.admin.command("hello")))
     was = client.admin.command("getParameter", 1, **{name: 1 for name in LIMITS})
     over = client.admin.command("serverStatus")["nagi"]["memory"]["timesOverBound"]
     threads = [threading.Thread(target=work, args=(n, is_set)) for n in range(workers)]

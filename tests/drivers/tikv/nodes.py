@@ -36,7 +36,7 @@ class Node:
 
     started = []
 
-    def __init__(self, name, address, number=0, *flags):
+    def __init__(self, name, address, number=0, *flags, environment=None):
         self.folder = os.path.join(FOLDER, name)
         self.log_path = self.folder + ".log"
         os.makedirs(self.folder, exist_ok=True)
@@ -45,7 +45,7 @@ class Node:
         self.process = subprocess.Popen(
             [NAGI, "serve", "--dbpath", self.folder, "--port", str(self.port), "--bind_ip", "127.0.0.1", "--logpath",
              self.log_path, "--logappend", "--noconsole", "--storageEngine", "tikv", "--storageUri", address,
-             *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+             *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
         self.client = None
         Node.started.append(self)
 
@@ -54,6 +54,11 @@ class Node:
         self.client = pymongo.MongoClient("127.0.0.1", self.port, serverSelectionTimeoutMS=40000)
         self.client.admin.command("ping")
         return time.monotonic() - self.begun
+
+    def answers(self):
+        """Returns True if it accepts connections."""
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def stop(self, how=signal.SIGTERM, seconds=60):
         """Its exit status."""

@@ -5,6 +5,7 @@
 //
 //	GET  /calls        the number of requests so far, one line for each method
 //	POST /split?key=   splits the region that has the key (hexadecimal)
+//	POST /halve?key=   the same, at the key in the middle of its keys, of up to 4,096 that follow this one
 //	POST /mute?method= does what requests of these methods (with commas) ask, but answers with an error; none: no longer
 package main
 
@@ -124,9 +125,38 @@ func (c *calls) list(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, strings.Join(lines, ""))
 }
 
-func split(client pd.Client, srv *tikv.Server) http.HandlerFunc {
+const scannedMax = 4096
+
+// The key in the middle of those that follow a key in its region.
+func middle(client pd.Client, srv *tikv.Server, key []byte) ([]byte, error) {
+	ctx := context.Background()
+	r, err := client.GetRegion(ctx, codec.EncodeBytes(nil, key))
+	if err != nil || r == nil {
+		return nil, fmt.Errorf("region: %v", err)
+	}
+	physical, logical, err := client.GetTS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := srv.KvScan(ctx, &kvrpcpb.ScanRequest{
+		Context:  &kvrpcpb.Context{RegionId: r.Meta.Id, RegionEpoch: r.Meta.RegionEpoch, Peer: r.Leader},
+		StartKey: key, Version: uint64(physical<<18 + logical), Limit: scannedMax, KeyOnly: true})
+	if err != nil || found.RegionError != nil || len(found.Pairs) < 2 {
+		return nil, fmt.Errorf("scan: %v %v", err, found.GetRegionError())
+	}
+	pair := found.Pairs[len(found.Pairs)/2]
+	if pair.Error != nil && pair.Error.Locked != nil {
+		return pair.Error.Locked.Key, nil
+	}
+	return pair.Key, nil
+}
+
+func split(client pd.Client, srv *tikv.Server, halves bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, q *http.Request) {
 		key, err := hex.DecodeString(q.FormValue("key"))
+		if err == nil && halves {
+			key, err = middle(client, srv, key)
+		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -193,7 +223,8 @@ func main() {
 	conf.Engine.DBPath = *dir
 	// A batch may have 15 % of it: a document of 16 MB and more.
 	conf.Engine.MaxMemTableSize = 192 << 20
-	conf.Engine.VlogFileSize = 32 << 20
+	// A commit in one entry of the log may have 64 MiB.
+	conf.Engine.VlogFileSize = 128 << 20
 	conf.Engine.L1Size = 64 << 20
 	conf.RaftStore.RaftBaseTickInterval = "100ms"
 	conf.RaftStore.CustomRaftLog = true
@@ -221,7 +252,8 @@ func main() {
 	go func() { <-stop; gs.Stop() }()
 	http.HandleFunc("/calls", counted.list)
 	http.HandleFunc("/mute", counted.mute)
-	http.HandleFunc("/split", split(client, srv))
+	http.HandleFunc("/split", split(client, srv, false))
+	http.HandleFunc("/halve", split(client, srv, true))
 	go func() { log.Print(http.ListenAndServe(*admin, nil)) }()
 	log.Print("ready")
 	if err := gs.Serve(listener); err != nil {

@@ -53,7 +53,8 @@ fn a_commit_whose_locks_are_not_confirmed_is_rolled_back() {
     let muted = Muted::now("KvPrewrite");
     let outcome = write(&*hasty, b"new");
     drop(muted);
-    assert!(matches!(outcome, Err(Error::Unreachable(_))), "{outcome:?}");
+    // It has to be repeated, unless the time of the call is over.
+    assert!(matches!(outcome, Err(Error::Conflict | Error::Unreachable(_))), "{outcome:?}");
     assert_eq!(values(&*patient), [Some(b"old".to_vec()), Some(b"old".to_vec())]);
     write(&*patient, b"newer").expect("commits");
     assert_eq!(values(&*patient), [Some(b"newer".to_vec()), Some(b"newer".to_vec())]);

@@ -79,7 +79,7 @@ fn load_all(read: &dyn Read) -> Result<Loaded> {
                 let ident = Ident(u32::from_be_bytes([a, b, c, d]));
                 let doc = Doc::parse_wrapped(cursor.value()).map_err(Error::from);
                 doc.and_then(|doc| load_collection(read, ident, doc, &mut loaded))
-                    .map_err(|error| named(&error, ident, cursor.value()))?;
+                    .map_err(|error| named(error, ident, cursor.value()))?;
             }
             [kind, a, b, c, d] if kind == CatalogKey::Dropped as u8 => {
                 let space = match cursor.value() {
@@ -134,9 +134,13 @@ fn check_format(on: &dyn Engine) -> Result<()> {
     }
 }
 
-/// Adds the name of the unreadable entry to an error.
+/// Adds the name of the unreadable entry to an error, unless it is of an engine that does not answer: then the entry
+/// may be right.
 #[cold]
-fn named(error: &Error, ident: Ident, entry: &[u8]) -> Error {
+fn named(error: Error, ident: Ident, entry: &[u8]) -> Error {
+    if error.code() == Code::HOST_UNREACHABLE {
+        return error;
+    }
     let name = namespace_of(entry).map_or_else(|| format!("number {}", ident.0), String::from);
     let text = format!(
         "the catalog entry of collection {name} cannot be read: {}; start once with --repair to \
@@ -401,5 +405,35 @@ impl Multikey {
     /// The stored form: all bits that were ever set.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         self.seen.iter().flat_map(|bits| bits.load(Ordering::Acquire).to_le_bytes()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_bson::doc;
+    use nagi_kv::{Faults, Faulty, Memory, Point};
+
+    use super::*;
+    use crate::{Store, StoreOptions};
+
+    /// An engine that does not answer is no damage, whichever read has no answer: its text must not ask for a repair.
+    #[test]
+    fn an_entry_that_is_not_answered_is_not_called_damaged() {
+        let faults = Faults::default();
+        let engine: Arc<dyn Engine> =
+            Arc::new(Faulty::new(Arc::new(Memory::new()), faults.clone()));
+        let store = Store::open(Arc::clone(&engine), StoreOptions::default()).unwrap();
+        let name = Namespace::parse("d.c").unwrap();
+        store.create_collection(&name, doc! {}.as_doc()).unwrap();
+        let mut failed = 0;
+        for skip in 0.. {
+            faults.arm(Point::Get, skip, 1, || nagi_kv::Error::Unreachable("away".into()));
+            let loaded = load(&*engine);
+            faults.disarm();
+            let Err(error) = loaded else { break };
+            assert_eq!((error.code(), error.message()), (Code::HOST_UNREACHABLE, "away"));
+            failed += 1;
+        }
+        assert!(failed > 1, "the format and the entry's counters are read");
     }
 }
