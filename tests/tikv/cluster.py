@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -61,7 +62,8 @@ class Stopped:
 
 
 class Control(http.server.BaseHTTPRequestHandler):
-    """Does something with a process, for tests in other programs: POST /stop/NAME, /continue/NAME, /kill/NAME, /start/NAME."""
+    """Does something with a process, for tests in other programs: POST /stop/NAME, /continue/NAME, /kill/NAME, /end/NAME
+    (in good order), /start/NAME. GET /bytes/FOLDER: the size of one of its folders."""
 
     cluster = None
 
@@ -69,6 +71,9 @@ class Control(http.server.BaseHTTPRequestHandler):
         _, what, name = self.path.split("/")
         if what == "kill":
             self.cluster.kill(name)
+        elif what == "end":
+            self.cluster.processes[name].terminate()
+            self.cluster.processes[name].wait()
         elif what == "start":
             self.cluster.restart(name)
         elif what == "stop":
@@ -77,6 +82,12 @@ class Control(http.server.BaseHTTPRequestHandler):
             self.cluster.processes[name].send_signal(signal.SIGCONT)
         self.send_response(200)
         self.end_headers()
+
+    def do_GET(self):  # noqa: N802
+        folder = urllib.parse.unquote(self.path.split("/")[2])
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"%d" % self.cluster.size(folder))
 
     def log_message(self, *_):
         pass
@@ -127,6 +138,11 @@ class Cluster:
             if time.monotonic() > end:
                 raise SystemExit(f"no {what} after {START_SECONDS_MAX} seconds")
             time.sleep(0.05)
+
+    def size(self, folder):
+        """Bytes of the files in one of its folders, as far as they are there while this looks."""
+        paths = (os.path.join(place, name) for place, _, names in os.walk(os.path.join(self.folder, folder)) for name in names)
+        return sum(os.stat(path).st_blocks * 512 for path in paths if os.path.exists(path))
 
     def log(self, name):
         with open(os.path.join(self.folder, name + ".log"), encoding="utf-8", errors="replace") as log:
