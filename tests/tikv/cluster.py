@@ -1,5 +1,6 @@
 """A placement driver and a store with TiKV's protocol on loopback, for tests; see `build` for what they are."""
 
+import glob
 import http.server
 import os
 import shutil
@@ -63,7 +64,7 @@ class Stopped:
 
 class Control(http.server.BaseHTTPRequestHandler):
     """Does something with a process, for tests in other programs: POST /stop/NAME, /continue/NAME, /kill/NAME, /end/NAME
-    (in good order), /start/NAME. GET /bytes/FOLDER: the size of one of its folders."""
+    (in good order), /start/NAME. GET /tables/FOLDER: the size of the tables in one of its folders."""
 
     cluster = None
 
@@ -140,9 +141,9 @@ class Cluster:
             time.sleep(0.05)
 
     def size(self, folder):
-        """Bytes of the files in one of its folders, as far as they are there while this looks."""
-        paths = (os.path.join(place, name) for place, _, names in os.walk(os.path.join(self.folder, folder)) for name in names)
-        return sum(os.stat(path).st_blocks * 512 for path in paths if os.path.exists(path))
+        """Bytes of the sorted tables of a store, as far as they are there while this looks."""
+        paths = glob.glob(os.path.join(self.folder, folder, "*.sst"))
+        return sum(os.path.getsize(path) for path in paths if os.path.exists(path))
 
     def log(self, name):
         with open(os.path.join(self.folder, name + ".log"), encoding="utf-8", errors="replace") as log:

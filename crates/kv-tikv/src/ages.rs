@@ -110,7 +110,8 @@ mod tests {
     fn ages_are_those_of_this_clock() {
         let ages = Ages::with(Duration::ZERO);
         let now = Instant::now();
-        let ago = |seconds| now.checked_sub(Duration::from_secs(seconds)).expect("the machine runs");
+        let ago =
+            |seconds| now.checked_sub(Duration::from_secs(seconds)).expect("the machine runs");
         let samples = [(1000, 30, 29), (2000, 20, 19), (900_000, 10, 9)].map(|(at, asked, got)| {
             Sample { version: version(at), asked: ago(asked), received: ago(got) }
         });

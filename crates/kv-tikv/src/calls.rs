@@ -19,7 +19,7 @@ counters! {
     BytesRead = "bytes_read",
     /// Bytes of keys and values of commits.
     BytesWritten = "bytes_written",
-    /// Attempts to advance the safe point that a service has held back.
+    /// Attempts to advance the safe point that a service did not allow.
     CollectionHeld = "collections_held",
     /// Advances of the safe point of the cluster by this process.
     CollectionRun = "collections_run",

@@ -240,9 +240,8 @@ impl Client {
     /// See [`driver::protect`].
     pub(crate) fn protect(&self, service: &str, version: u64, lasts: i64) -> Result<Least> {
         let (link, service) = (Arc::clone(&self.link), service.to_owned());
-        self.runtime.wait(async move {
-            driver::protect(&link.regions, &service, version, lasts).await
-        })
+        self.runtime
+            .wait(async move { driver::protect(&link.regions, &service, version, lasts).await })
     }
 
     /// See [`driver::tidb`].
@@ -268,7 +267,8 @@ impl Client {
         let link = Arc::clone(&self.link);
         self.runtime.wait(async move {
             let client = link.client.lock().clone();
-            let options = ResolveLocksOptions { async_commit_only: false, batch_size: LOCKS_AT_ONCE };
+            let options =
+                ResolveLocksOptions { async_commit_only: false, batch_size: LOCKS_AT_ONCE };
             let version = Timestamp::from_version(version);
             let range: BoundRange = match to {
                 Some(to) => (Key::from(from)..Key::from(to)).into(),

@@ -163,8 +163,7 @@ pub(crate) async fn protect(
     lasts: i64,
 ) -> Result<Least> {
     let service_id = service.as_bytes().to_vec();
-    let request =
-        |header| ServiceRequest { header: Some(header), service_id, lasts, safe_point };
+    let request = |header| ServiceRequest { header: Some(header), service_id, lasts, safe_point };
     let answer: ServiceAnswer = ask(regions, "/pdpb.PD/UpdateServiceGCSafePoint", request).await?;
     checked(answer.header)?;
     let service = String::from_utf8_lossy(&answer.service_id).into_owned();

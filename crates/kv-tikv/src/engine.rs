@@ -199,6 +199,7 @@ impl Engine for Tikv {
             return Err(Error::other("a stamp of the future"));
         }
         let view = View::of_past(&self.core, version, self.core.ages.at_most(version, now))?;
+        view.check()?;
         Ok(Box::new(Transaction::of_past(&self.core, view)))
     }
 

@@ -146,13 +146,12 @@ pub(crate) fn tend(core: &Arc<Core>, leads: bool, watch: &mut Watch<'_>) -> Resu
 /// Protects the readers of this prefix. A process that is younger than a snapshot may be goes by the oracle's time.
 fn protect(core: &Core, kept: Option<u64>, now: u64) -> Result<()> {
     let service = &core.garbage.service;
-    let lasts = PROTECT_SECONDS;
     let mut from = kept.unwrap_or_else(|| {
         version_at(millis_of(now).saturating_sub(millis(core.options.garbage.kept_for)))
     });
     // Before the least of all it would have no effect.
     for _ in 0..2 {
-        let least = core.client.protect(service, from, lasts)?;
+        let least = core.client.protect(service, from, PROTECT_SECONDS)?;
         if least.safe_point <= from {
             break;
         }
@@ -180,10 +179,13 @@ fn collect(
     watch: &mut Watch<'_>,
 ) -> Result<()> {
     let garbage = &core.garbage;
+    // The own service would hold it where it was a minute ago.
+    core.client.protect(&garbage.service, kept, PROTECT_SECONDS)?;
     let least = core.client.protect(COLLECTOR, kept, FOR_EVER)?;
     let target = least.safe_point.min(kept);
-    note_holder(core, (kept, target), &least, said);
+    note_holder((kept, target), &least, said);
     if target <= garbage.safe_point() {
+        core.client.calls().add(Count::CollectionHeld, 1);
         return Ok(());
     }
     if !resolve_locks(core, target, watch)? {
@@ -195,11 +197,8 @@ fn collect(
 }
 
 /// Says so if a service holds old versions for long.
-fn note_holder(core: &Core, (kept, target): (u64, u64), least: &Least, said: &mut Option<Said>) {
+fn note_holder((kept, target): (u64, u64), least: &Least, said: &mut Option<Said>) {
     let held = millis_of(kept).saturating_sub(millis_of(target));
-    if target < kept {
-        core.client.calls().add(Count::CollectionHeld, 1);
-    }
     match held > millis(HELD_FOR) {
         true => say(said, Said::HeldBy(least.service.clone())),
         false => say(said, Said::Collects),
@@ -242,8 +241,10 @@ fn say(said: &mut Option<Said>, new: Said) {
         Said::LeftTo(tidb) => log::info!(target: "STORAGE", id = 8_200_420,
             tidb = matches!(tidb, Tidb::Runs), tidbStopped = matches!(tidb, Tidb::Stopped);
             "The safe point of the TiKV cluster is left to others to advance"),
-        Said::HeldBy(service) => log::warn!(target: "STORAGE", id = 8_200_421, service = service.as_str();
-            "A service keeps old versions in the TiKV cluster for more than an hour"),
+        Said::HeldBy(service) => {
+            log::warn!(target: "STORAGE", id = 8_200_421, service = service.as_str();
+            "A service keeps old versions in the TiKV cluster for more than an hour")
+        }
     }
     *said = Some(new);
 }

@@ -1,6 +1,10 @@
 //! A snapshot: reads at one timestamp.
 
-use std::{collections::HashMap, sync::Arc, time::{Duration, Instant}};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use nagi_kv::{CommitStamp, Cursor, Read, Result, Snapshot, Space};
 

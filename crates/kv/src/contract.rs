@@ -31,8 +31,8 @@ use std::{path::Path, sync::Arc};
 
 use crate::{
     Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, DiskActivity, Durability,
-    EngineEvent, Error, KeyRange, Limits, Next, RangeSize, Result, Savepoint, Scratch, Space, TxnOptions,
-    Watch, reuse::CacheEstimate,
+    EngineEvent, Error, KeyRange, Limits, Next, RangeSize, Result, Savepoint, Scratch, Space,
+    TxnOptions, Watch, reuse::CacheEstimate,
 };
 
 /// A store of ordered bytes. It is shared by all threads; every method of it and of its two supertraits may be

@@ -178,8 +178,9 @@ mod tests {
             ("always", ClusterGarbage::Always),
             ("never", ClusterGarbage::Never),
         ] {
-            let args =
-                format!("--storageEngine tikv --storageUri {given} --tikvGarbageCollection {value}");
+            let args = format!(
+                "--storageEngine tikv --storageUri {given} --tikvGarbageCollection {value}"
+            );
             assert_eq!(read(&args).unwrap().cluster.map(|cluster| cluster.garbage), Some(garbage));
         }
     }

@@ -108,10 +108,10 @@ pub(crate) fn collect_now() {
     ask(ADMIN, "POST /collect");
 }
 
-/// Bytes of a folder of the cluster.
-pub(crate) fn folder_bytes(folder: &str) -> u64 {
+/// Bytes of the sorted tables in a folder of the cluster.
+pub(crate) fn table_bytes(folder: &str) -> u64 {
     let folder = folder.replace('/', "%2F");
-    ask(CONTROL, &format!("GET /bytes/{folder}")).trim().parse().expect("a number")
+    ask(CONTROL, &format!("GET /tables/{folder}")).trim().parse().expect("a number")
 }
 
 /// Does something with a process of the cluster: `stop` and `continue` it, `kill` or `end` it, `start` it

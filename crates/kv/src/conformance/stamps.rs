@@ -133,8 +133,7 @@ fn a_commit_is_after_a_stamp_if_it_has_to_be(engine: &Arc<dyn Engine>) {
 
 /// An engine that has snapshots of the past reads exactly the commits up to their stamps.
 fn a_time_of_the_past_is_exact_or_too_old(engine: &Arc<dyn Engine>) {
-    let stamps: Vec<u64> =
-        (0..4_u8).map(|n| put(engine, Space::Records, b"k", &[n])).collect();
+    let stamps: Vec<u64> = (0..4_u8).map(|n| put(engine, Space::Records, b"k", &[n])).collect();
     let large = vec![7; 3 << 20];
     let last = put(engine, Space::Records, b"k", &large);
     engine.advance(CommitStamp(last)).expect("it advances");

@@ -53,9 +53,7 @@ impl Snapshots {
         if let Some(time) = time {
             let kept = self.kept.lock().get(&time).map(|kept| Arc::clone(&kept.state));
             // One that DDL has invalidated may be taken again for other collections, if the store can do that.
-            if let Some(state) =
-                kept.filter(|state| !clock.has_past() || state.ended().is_none())
-            {
+            if let Some(state) = kept.filter(|state| !clock.has_past() || state.ended().is_none()) {
                 return Ok((time, state));
             }
             clock.read_at(time)?;

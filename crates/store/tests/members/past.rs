@@ -72,9 +72,8 @@ fn every_node_reads_what_was_committed_up_to_a_time() {
     let nodes = [0, 1, 2].map(|number| open(&engine, number));
     let namespace = name("d.c");
     nodes[0].create_collection(&namespace, Doc::EMPTY).unwrap();
-    let stamps: Vec<_> = (0..20)
-        .map(|n| insert(&nodes[n % 2], &namespace, &doc! { "_id": (n as i32) }))
-        .collect();
+    let stamps: Vec<_> =
+        (0..20).map(|n| insert(&nodes[n % 2], &namespace, &doc! { "_id": (n as i32) })).collect();
     for (n, stamp) in stamps.iter().enumerate() {
         for node in &nodes {
             assert_eq!(count(node, *stamp, &namespace).unwrap(), n + 1);
@@ -163,7 +162,7 @@ fn a_time_whose_versions_are_gone_is_too_old() {
     assert_eq!(code(count(&nodes[0], stamp, &namespace)), 239);
     assert_eq!(count_in(&reader, &namespace).unwrap(), 1, "what an open snapshot reads is kept");
     let far = CommitStamp(now(&nodes[0]).0 + (1000 << 32));
-    assert!(at(&nodes[0], far).is_err(), "a time of the future");
+    assert!(Transaction::begin_at(&nodes[0], far).is_err(), "a time of the future");
 }
 
 /// Transfers by all nodes: at any time that any node has told, every node sees the same sum.
@@ -190,10 +189,8 @@ fn sums_are_constant_at_all_times_of_all_nodes() {
         }
         for round in 0..60 {
             let stamp = now(&nodes[round % 3]);
-            let seen: Vec<_> = nodes
-                .iter()
-                .map(|node| accounts(&at(node, stamp).unwrap(), &namespace))
-                .collect();
+            let seen: Vec<_> =
+                nodes.iter().map(|node| accounts(&at(node, stamp).unwrap(), &namespace)).collect();
             assert_eq!(seen[0].iter().sum::<i64>(), 800, "{seen:?}");
             assert!(seen.iter().all(|one| *one == seen[0]), "{seen:?}");
         }
