@@ -15,7 +15,10 @@ use nagi_kv_tikv::{Collects, GarbageOptions, Options, Tikv, open};
 use nagi_store::{NodeMode, NodeOptions, Store, StoreOptions};
 
 use crate::{
-    cluster::{STORE, calls, collect_now, control, get, new_prefix, options, put, services, stat},
+    cluster::{
+        STORE, calls, collect_now, control, get, new_prefix, options, put, services, stat,
+        table_bytes,
+    },
     requests::{advance, forget, leave_locks, note, protect, safe_point},
 };
 
