@@ -1,5 +1,6 @@
 """Placement drivers and stores with TiKV's protocol on loopback, for tests; see `build` for what they are."""
 
+import glob
 import http.server
 import json
 import os
@@ -13,6 +14,7 @@ import tempfile
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -68,7 +70,8 @@ class Stopped:
 
 
 class Control(http.server.BaseHTTPRequestHandler):
-    """Does something with a process, for tests in other programs: POST /stop/NAME, /continue/NAME, /kill/NAME, /start/NAME."""
+    """Does something with a process, for tests in other programs: POST /stop/NAME, /continue/NAME, /kill/NAME, /end/NAME
+    (in good order), /start/NAME. GET /tables/FOLDER: the size of the tables in one of its folders."""
 
     cluster = None
 
@@ -76,6 +79,9 @@ class Control(http.server.BaseHTTPRequestHandler):
         _, what, name = self.path.split("/")
         if what == "kill":
             self.cluster.kill(name)
+        elif what == "end":
+            self.cluster.processes[name].terminate()
+            self.cluster.processes[name].wait()
         elif what == "start":
             self.cluster.restart(name)
         elif what == "stop":
@@ -84,6 +90,12 @@ class Control(http.server.BaseHTTPRequestHandler):
             self.cluster.processes[name].send_signal(signal.SIGCONT)
         self.send_response(200)
         self.end_headers()
+
+    def do_GET(self):  # noqa: N802
+        folder = urllib.parse.unquote(self.path.split("/")[2])
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"%d" % self.cluster.size(folder))
 
     def log_message(self, *_):
         pass
@@ -144,6 +156,11 @@ class Cluster:
             if time.monotonic() > end:
                 raise SystemExit(f"no {what} after {START_SECONDS_MAX} seconds")
             time.sleep(0.05)
+
+    def size(self, folder):
+        """Bytes of the sorted tables of a store, as far as they are there while this looks."""
+        paths = glob.glob(os.path.join(self.folder, folder, "*.sst"))
+        return sum(os.path.getsize(path) for path in paths if os.path.exists(path))
 
     def log(self, name):
         with open(os.path.join(self.folder, name + ".log"), encoding="utf-8", errors="replace") as log:

@@ -14,6 +14,18 @@ pub struct Cluster {
     pub address: String,
     /// Connections to it are encrypted.
     pub tls: Option<ClusterTls>,
+    pub garbage: ClusterGarbage,
+}
+
+/// Whether this server has old versions removed, where nothing else in the cluster does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ClusterGarbage {
+    /// Unless TiDB has ever done so.
+    #[default]
+    Auto,
+    /// Unless servers of TiDB run.
+    Always,
+    Never,
 }
 
 /// Files in PEM for connections to a cluster.
@@ -71,6 +83,11 @@ pub(crate) fn open(
         tls.check().map_err(|why| wrong(format!("encrypted connections to TiKV: {why}")))?;
         options.tls = Some(tls);
     }
+    options.garbage.mode = match cluster.garbage {
+        ClusterGarbage::Auto => nagi_kv_tikv::Collects::Unless,
+        ClusterGarbage::Always => nagi_kv_tikv::Collects::Always,
+        ClusterGarbage::Never => nagi_kv_tikv::Collects::Never,
+    };
     let engine = nagi_kv_tikv::open(&options)?;
     marker::claim(folder, name)?;
     marker::write(folder, name)?;
@@ -88,7 +105,7 @@ mod tests {
 
     #[test]
     fn addresses_are_checked_before_anything_is_asked() {
-        let cluster = |address: &str| Cluster { address: address.into(), tls: None };
+        let cluster = |address: &str| Cluster { address: address.into(), ..Cluster::default() };
         assert!(cluster("tikv://pd").check_address().is_ok());
         let refused = cluster("pd").check_address();
         assert!(refused.is_err_and(|error| error.contains("begins with tikv://")));

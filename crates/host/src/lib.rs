@@ -22,7 +22,7 @@ mod lock;
 mod memory;
 mod work;
 
-pub use distributed::{Cluster, ClusterTls};
+pub use distributed::{Cluster, ClusterGarbage, ClusterTls};
 pub use engine::{
     EngineKind, EngineSettings, found_in, has_encrypted_files, in_memory_bytes_default, open,
     repair,

@@ -19,12 +19,18 @@ counters! {
     BytesRead = "bytes_read",
     /// Bytes of keys and values of commits.
     BytesWritten = "bytes_written",
+    /// Attempts to advance the safe point that a service did not allow.
+    CollectionHeld = "collections_held",
+    /// Advances of the safe point of the cluster by this process.
+    CollectionRun = "collections_run",
     /// Commits that were begun.
     Commit = "commits",
     /// Commits that failed because another transaction was first.
     Conflict = "conflicts",
     /// Requests for the value of one key.
     Get = "gets",
+    /// Locks of transactions that began before the safe point, which were resolved before it was advanced.
+    LockResolved = "locks_resolved",
     /// New connections to the placement drivers, after time-outs.
     Reconnect = "reconnects",
     /// Requests for the bounds of a region.
@@ -43,6 +49,8 @@ counters! {
     RetryWrite = "retries_write",
     /// Transactions that were rolled back because their commit failed.
     Rollback = "rollbacks",
+    /// The safe point of the cluster, as far as this process knows it, in seconds since 1970 by the oracle's clock.
+    SafePoint = "safe_point_seconds",
     /// Requests for a page of a range.
     Scan = "scans",
     /// Requests for a timestamp, except those between two phases of commits.
@@ -61,6 +69,11 @@ impl Calls {
 
     pub(crate) fn add(&self, count: Count, number: u64) {
         self.0[count as usize].fetch_add(number, Relaxed);
+    }
+
+    /// Sets one that is no sum.
+    pub(crate) fn set(&self, count: Count, number: u64) {
+        self.0[count as usize].store(number, Relaxed);
     }
 
     /// Names, sorted, and values.

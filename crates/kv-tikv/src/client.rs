@@ -18,8 +18,9 @@ use std::{
 use nagi_kv::{Error, Result};
 use parking_lot::Mutex;
 use tikv_client::{
-    CheckLevel, Key, Snapshot, Timestamp, TimestampExt as _, Transaction, TransactionClient,
-    TransactionOptions, transaction::HeartbeatOption,
+    BoundRange, CheckLevel, Key, Snapshot, Timestamp, TimestampExt as _, Transaction,
+    TransactionClient, TransactionOptions,
+    transaction::{HeartbeatOption, ResolveLocksOptions},
 };
 use tokio::{
     sync::oneshot,
@@ -30,6 +31,7 @@ use crate::{
     calls::{Calls, Count},
     connect::{self, PAUSE_MAX, PAUSE_MIN},
     contact::Contact,
+    driver::{self, Least, Part, Tidb},
     error::{Kind, Reason, failure, kind},
     one_phase::OnePhase,
     options::Options,
@@ -44,6 +46,10 @@ const ATTEMPT: Duration = Duration::from_secs(5);
 const ROLLBACK: Duration = Duration::from_secs(10);
 /// The same for a request that was interrupted: a store that works answers in this time.
 const ROLLBACK_LATE: Duration = Duration::from_millis(200);
+/// Time to resolve the locks of some dozens of regions.
+const RESOLUTION: Duration = Duration::from_secs(60);
+/// Locks of a region that are resolved together.
+const LOCKS_AT_ONCE: u32 = 1024;
 /// Locks of an unfinished commit are valid for 3 seconds at least.
 const HEARTBEAT: Duration = Duration::from_secs(2);
 
@@ -218,6 +224,67 @@ impl Client {
         self.link.calls.add(Count::Region, 1);
         let (link, key) = (Arc::clone(&self.link), key.to_vec());
         self.runtime.wait(async move { link.regions.ask(&key, before).await })
+    }
+
+    /// See [`driver::safe_point`].
+    pub(crate) fn safe_point(&self) -> Result<u64> {
+        let link = Arc::clone(&self.link);
+        self.runtime.wait(async move { driver::safe_point(&link.regions).await })
+    }
+
+    /// See [`driver::advance`].
+    pub(crate) fn advance_safe_point(&self, version: u64) -> Result<u64> {
+        let link = Arc::clone(&self.link);
+        self.runtime.wait(async move { driver::advance(&link.regions, version).await })
+    }
+
+    /// See [`driver::protect`].
+    pub(crate) fn protect(&self, service: &str, version: u64, lasts: i64) -> Result<Least> {
+        let (link, service) = (Arc::clone(&self.link), service.to_owned());
+        self.runtime
+            .wait(async move { driver::protect(&link.regions, &service, version, lasts).await })
+    }
+
+    /// See [`driver::tidb`].
+    pub(crate) fn tidb(&self) -> Result<Tidb> {
+        let link = Arc::clone(&self.link);
+        self.runtime.wait(async move { driver::tidb(&link.regions).await })
+    }
+
+    /// See [`driver::part`].
+    pub(crate) fn regions_from(&self, from: &[u8], most: u32) -> Result<Part> {
+        let (link, from) = (Arc::clone(&self.link), from.to_vec());
+        self.runtime.wait(async move { driver::part(&link.regions, &from, most).await })
+    }
+
+    /// Completes or rolls back all transactions with locks in this range that began up to `version`, also those that
+    /// run.
+    pub(crate) fn resolve_locks(
+        &self,
+        from: Vec<u8>,
+        to: Option<Vec<u8>>,
+        version: u64,
+    ) -> Result<()> {
+        let link = Arc::clone(&self.link);
+        self.runtime.wait(async move {
+            let client = link.client.lock().clone();
+            let options =
+                ResolveLocksOptions { async_commit_only: false, batch_size: LOCKS_AT_ONCE };
+            let version = Timestamp::from_version(version);
+            let range: BoundRange = match to {
+                Some(to) => (Key::from(from)..Key::from(to)).into(),
+                None => (Key::from(from)..).into(),
+            };
+            let what = "the resolution of locks";
+            match timeout(RESOLUTION, client.cleanup_locks(range, &version, options)).await {
+                Ok(Ok(done)) => {
+                    link.calls.add(Count::LockResolved, done.resolved_locks as u64);
+                    Ok(())
+                }
+                Ok(Err(error)) => Err(failure(what, &error)),
+                Err(_) => Err(silent(what)),
+            }
+        })
     }
 
     /// Takes a timestamp for reads and a later commit.

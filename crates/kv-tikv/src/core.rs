@@ -7,7 +7,7 @@ use std::sync::{
 
 use nagi_kv::{Clock, CommitStamp, Result, Space};
 
-use crate::{client::Client, layout::Layout, options::Options};
+use crate::{ages::Ages, client::Client, garbage::Garbage, layout::Layout, options::Options};
 
 pub(crate) struct Core {
     pub(crate) client: Client,
@@ -15,6 +15,8 @@ pub(crate) struct Core {
     pub(crate) options: Options,
     /// Follows the oracle: it assigns no stamps of commits.
     pub(crate) clock: Clock,
+    pub(crate) ages: Ages,
+    pub(crate) garbage: Garbage,
     newest: AtomicU64,
     /// This process has written to the space of spills.
     spills: AtomicBool,
@@ -34,6 +36,8 @@ impl Core {
             layout: Layout::new(&options.address.prefix, session),
             options: options.clone(),
             clock: Clock::new(0),
+            ages: Ages::new(),
+            garbage: Garbage::new(options),
             newest: AtomicU64::new(0),
             spills: AtomicBool::new(false),
         }))

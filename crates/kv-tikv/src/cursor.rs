@@ -211,7 +211,7 @@ impl Walk {
         }
         let limit = self.entries;
         let page = Page { from, to, limit, reverse: !self.forward, keys_only: false };
-        let found = self.view.core.client.scan(self.view.to_read()?, page)?;
+        let found = self.view.scan(page)?;
         self.rest = beyond;
         if found.len() >= limit as usize {
             self.rest = found.last().map(|(key, _)| key.clone());

@@ -20,7 +20,7 @@ use crate::{
     changes::{Keys, Known},
     client::{Change, Page, Pair},
     core::Core,
-    cut, format,
+    cut, format, garbage,
     layout::{PIECE_BYTES, Range, VALUE_BYTES_MAX, value_bytes_max},
     limits::KEY_BYTES_MAX,
     options::Options,
@@ -61,7 +61,7 @@ pub fn open(options: &Options) -> Result<Arc<Tikv>> {
 
 impl Tikv {
     fn view(&self) -> Result<View> {
-        Ok(View::new(&self.core, self.core.client.timestamp()?))
+        View::now(&self.core)
     }
 
     /// Removes the stored keys of a range, in transactions of bounded size. Returns false if `watch` cancelled it.
@@ -193,6 +193,16 @@ impl Engine for Tikv {
         Ok(Box::new(Transaction::new(&self.core, options)))
     }
 
+    fn begin_at(&self, stamp: CommitStamp) -> Result<Box<dyn Txn>> {
+        let (version, now) = (version_of(stamp), self.core.client.timestamp()?);
+        if version > now {
+            return Err(Error::other("a stamp of the future"));
+        }
+        let view = View::of_past(&self.core, version, self.core.ages.at_most(version, now))?;
+        view.check()?;
+        Ok(Box::new(Transaction::of_past(&self.core, view)))
+    }
+
     fn clock(&self) -> &Clock {
         &self.core.clock
     }
@@ -292,6 +302,11 @@ impl Maintenance for Tikv {
         let heads = self.estimate(self.core.layout.heads(space, start, end), None)?;
         let pieces = self.core.layout.pieces(space, start, end);
         Ok(heads + self.estimate(pieces, Some(PIECE_BYTES))?)
+    }
+
+    /// See `garbage.rs`. A few requests each minute; with `leads` every ten minutes one for each region and more.
+    fn tend_versions(&self, leads: bool, watch: &mut Watch<'_>) -> Result<()> {
+        garbage::tend(&self.core, leads, watch)
     }
 
     /// The stores compact on their own.

@@ -14,7 +14,8 @@
 //! - `connect`, `client`: the only users of the client's API: deadlines, repetitions; `error`: what its errors mean;
 //!   `outcome`: what became of a commit without an answer; `contact`: what the log says when the cluster does not
 //!   answer
-//! - `view`, `at`, `cursor`: snapshots; `txn`, `changes`: transactions
+//! - `view`, `at`, `cursor`: snapshots; `txn`, `changes`: transactions; `ages`: how old their timestamps are
+//! - `garbage`: the safe point, up to which stores remove old versions; `driver`: what it asks of placement drivers
 //!
 //! What the contract asks and TiKV does not give is missing in `Capabilities`; what the store does instead is in
 //! docs/scale-out.md. The reasons are in docs/decisions/095 and 096.
@@ -22,6 +23,7 @@
 //! The engine does not know documents or collections.
 
 mod address;
+mod ages;
 mod at;
 mod calls;
 mod changes;
@@ -31,10 +33,12 @@ mod contact;
 mod core;
 mod cursor;
 mod cut;
+mod driver;
 mod engine;
 mod error;
 mod fetched;
 mod format;
+mod garbage;
 mod layout;
 mod limits;
 mod one_phase;
@@ -50,5 +54,5 @@ mod view;
 
 pub use address::Address;
 pub use engine::{Tikv, open};
-pub use options::Options;
+pub use options::{Collects, GarbageOptions, Options};
 pub use tls::Tls;

@@ -20,6 +20,29 @@ pub struct Options {
     pub call_timeout: Duration,
     /// How old a snapshot may be. Less than the time for which the cluster's garbage collection keeps versions.
     pub snapshot_age_max: Duration,
+    pub garbage: GarbageOptions,
+}
+
+/// How old versions of values are removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GarbageOptions {
+    pub mode: Collects,
+    /// For how long versions are kept at least: longer than `Options::snapshot_age_max`, by the time that a request may
+    /// take and more.
+    pub kept_for: Duration,
+    /// How often the safe point is advanced.
+    pub each: Duration,
+}
+
+/// Whether this process advances the safe point of the cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Collects {
+    /// If TiDB has never done so.
+    #[default]
+    Unless,
+    /// If no server of TiDB runs.
+    Always,
+    Never,
 }
 
 impl Options {
@@ -33,6 +56,11 @@ impl Options {
             request_timeout: Duration::from_secs(2),
             call_timeout: Duration::from_secs(20),
             snapshot_age_max: Duration::from_secs(9 * 60),
+            garbage: GarbageOptions {
+                mode: Collects::default(),
+                kept_for: Duration::from_secs(10 * 60),
+                each: Duration::from_secs(10 * 60),
+            },
         }
     }
 }

@@ -247,6 +247,28 @@ impl Regions {
         Ok(Place { region, leader: peer, channel: self.channel(&store.address)? })
     }
 
+    /// A request to the leader of the placement drivers.
+    ///
+    /// # Errors
+    /// The reason as text; the next call looks for the leader again.
+    pub(crate) async fn ask_leader<A, B>(
+        &self,
+        path: &'static str,
+        request: impl FnOnce(Header) -> A,
+    ) -> std::result::Result<B, String>
+    where
+        A: prost::Message + 'static,
+        B: prost::Message + Default + 'static,
+    {
+        let leader = self.some_leader().await?;
+        let request = request(Header { cluster_id: leader.cluster_id });
+        let answer = call(&leader.channel, path, request).await;
+        if answer.is_err() {
+            self.forget_leader();
+        }
+        answer
+    }
+
     /// Another placement driver may be the leader by now.
     pub(crate) fn forget_leader(&self) {
         *self.leader.lock() = None;

@@ -12,6 +12,16 @@ use nagi_kv::CommitStamp;
 
 const NUMBER_BITS: u32 = 18;
 
+/// The time of a timestamp in milliseconds since 1970, by the clock of a placement driver.
+pub(crate) fn millis_of(version: u64) -> u64 {
+    version >> NUMBER_BITS
+}
+
+/// The timestamp of a time.
+pub(crate) fn version_at(millis: u64) -> u64 {
+    millis << NUMBER_BITS
+}
+
 /// The stamp of a timestamp.
 pub(crate) fn stamp_of(version: u64) -> CommitStamp {
     let (millis, number) = (version >> NUMBER_BITS, version & ((1 << NUMBER_BITS) - 1));

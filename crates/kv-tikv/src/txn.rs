@@ -73,13 +73,20 @@ impl Transaction {
         }
     }
 
+    /// One that reads at a time of the past, and cannot write.
+    pub(crate) fn of_past(core: &Arc<Core>, view: View) -> Transaction {
+        let own = Transaction::new(core, TxnOptions::default());
+        Transaction { view: OnceCell::from(Arc::new(view)), ..own }
+    }
+
     /// Takes the timestamp with the first operation.
     fn start(&self) -> Result<&Arc<View>> {
         if let Some(view) = self.view.get() {
             return Ok(view);
         }
+        let asked = Instant::now();
         let begun = self.core.client.begin()?;
-        let view = Arc::new(View::new(&self.core, begun.version()));
+        let view = Arc::new(View::new(&self.core, begun.version(), asked));
         *self.begun.borrow_mut() = Some(begun);
         Ok(self.view.get_or_init(|| view))
     }
@@ -112,7 +119,7 @@ impl Transaction {
         else {
             return Ok(());
         };
-        let view = View::new(&self.core, self.core.client.timestamp()?);
+        let view = View::now(&self.core)?;
         view.get(first.space, first.key, &mut Vec::new()).map(drop)
     }
 
@@ -306,9 +313,10 @@ impl Txn for Transaction {
         if self.overlay.lock().is_empty() && !has_locks {
             return Ok(self.core.newest());
         }
-        self.start()?;
+        // With older versions the store would not find all conflicts.
+        self.start()?.check()?;
         let begun = self.begun.borrow_mut().take();
-        let begun = begun.ok_or_else(|| Error::other("a transaction is committed once"))?;
+        let begun = begun.ok_or_else(|| Error::other("a transaction of the past cannot commit"))?;
         self.raise(&begun)?;
         let version = match self.has_read.get() || self.wait.is_zero() {
             true => self.commit_at(begun),

@@ -1,6 +1,10 @@
 //! A snapshot: reads at one timestamp.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use nagi_kv::{CommitStamp, Cursor, Read, Result, Snapshot, Space};
 
@@ -20,8 +24,25 @@ pub(crate) const BATCH_KEYS: usize = 256;
 pub(crate) struct View(At);
 
 impl View {
-    pub(crate) fn new(core: &Arc<Core>, version: u64) -> View {
-        View(At::new(core, version))
+    /// See [`At::new`].
+    pub(crate) fn new(core: &Arc<Core>, version: u64, asked: Instant) -> View {
+        View(At::new(core, version, asked))
+    }
+
+    /// At a timestamp that is taken now.
+    pub(crate) fn now(core: &Arc<Core>) -> Result<View> {
+        let asked = Instant::now();
+        Ok(View::new(core, core.client.timestamp()?, asked))
+    }
+
+    /// See [`At::of_past`].
+    pub(crate) fn of_past(core: &Arc<Core>, version: u64, age: Duration) -> Result<View> {
+        At::of_past(core, version, age).map(View)
+    }
+
+    /// See [`At::check`].
+    pub(crate) fn check(&self) -> Result<()> {
+        self.0.check()
     }
 
     fn visit_batch(
@@ -35,7 +56,7 @@ impl View {
         let mut different = heads.clone();
         different.sort_unstable();
         different.dedup();
-        let found = self.0.core.client.get_many(self.0.to_read()?, different)?;
+        let found = self.0.get_many(different)?;
         let found: HashMap<Vec<u8>, Vec<u8>> = found.into_iter().collect();
         let mut large = Vec::new();
         for (at, (head, key)) in heads.iter().zip(keys).enumerate() {
@@ -63,7 +84,7 @@ impl Read for View {
         buf: &'a mut Vec<u8>,
     ) -> Result<Option<&'a [u8]>> {
         let head = self.0.core.layout.head(space, key);
-        let Some(head) = self.0.core.client.get(self.0.to_read()?, head)? else { return Ok(None) };
+        let Some(head) = self.0.get(head)? else { return Ok(None) };
         cut::check_found(space, key, &head)?;
         match head_of(&head)? {
             Head::Inline(value) => {

@@ -31,8 +31,8 @@ use std::{path::Path, sync::Arc};
 
 use crate::{
     Batch, CachedSize, Capabilities, Clock, CommitStamp, Compressor, DiskActivity, Durability,
-    EngineEvent, KeyRange, Limits, Next, RangeSize, Result, Savepoint, Scratch, Space, TxnOptions,
-    Watch, reuse::CacheEstimate,
+    EngineEvent, Error, KeyRange, Limits, Next, RangeSize, Result, Savepoint, Scratch, Space,
+    TxnOptions, Watch, reuse::CacheEstimate,
 };
 
 /// A store of ordered bytes. It is shared by all threads; every method of it and of its two supertraits may be
@@ -61,6 +61,18 @@ pub trait Engine: Maintenance + Tuning {
 
     /// Begins a transaction. Dropping it without `commit` rolls it back. Its snapshot is taken at the first read.
     fn begin(&self, options: TxnOptions) -> Result<Box<dyn Txn>>;
+
+    /// Begins a transaction that reads at a stamp of the past, and writes nothing. The stamp has to be one that a reader
+    /// of any process has had, or that `advance` has returned for, so that all later commits have greater ones. The
+    /// snapshot ends as if it had been taken at that time (`Limits::snapshot_age_ms_max`).
+    ///
+    /// # Errors
+    /// `SnapshotTooOld` if the engine keeps no versions of that time; one that keeps those of open snapshots only
+    /// always answers so.
+    fn begin_at(&self, stamp: CommitStamp) -> Result<Box<dyn Txn>> {
+        let _ = stamp;
+        Err(Error::SnapshotTooOld)
+    }
 
     /// The clock that assigns commit stamps. Stamps that were observed or taken for other purposes are greater than
     /// the newest commit's.
@@ -103,6 +115,14 @@ pub trait Maintenance: Send + Sync {
         }
         self.drop_range(range.space, range.start, range.end)?;
         Ok(true)
+    }
+
+    /// Ensures that versions of values which nobody may read any more are removed, where the engine does not do so by
+    /// itself. Called every few seconds in each process with the data; `leads` in one of them, or for a moment in two.
+    /// May take minutes. `watch` as in `drop_range_watched`.
+    fn tend_versions(&self, leads: bool, watch: &mut Watch<'_>) -> Result<()> {
+        let _ = (leads, watch);
+        Ok(())
     }
 
     /// Makes every commit that has returned durable.

@@ -362,6 +362,11 @@ impl Engine for Faulty {
         Ok(Box::new(With { inner: self.inner.begin(options)?, faults: self.faults.clone() }))
     }
 
+    fn begin_at(&self, stamp: CommitStamp) -> Result<Box<dyn Txn>> {
+        self.faults.check(Point::Begin)?;
+        Ok(Box::new(With { inner: self.inner.begin_at(stamp)?, faults: self.faults.clone() }))
+    }
+
     fn clock(&self) -> &Clock {
         self.inner.clock()
     }
@@ -400,6 +405,11 @@ impl Maintenance for Faulty {
     fn drop_range_watched(&self, range: KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
         self.faults.check(Point::Maintain)?;
         self.inner.drop_range_watched(range, watch)
+    }
+
+    fn tend_versions(&self, leads: bool, watch: &mut Watch<'_>) -> Result<()> {
+        self.faults.check(Point::Maintain)?;
+        self.inner.tend_versions(leads, watch)
     }
 
     fn flush(&self) -> Result<()> {

@@ -134,6 +134,11 @@ impl State {
     fn new(core: &Arc<Core>) -> State {
         State { ticket: core.ledger.active.enter(), core: Arc::clone(core) }
     }
+
+    /// At an earlier stamp, whose versions another ticket holds until this returns.
+    fn at(core: &Arc<Core>, stamp: u64) -> State {
+        State { ticket: core.ledger.active.enter_at(stamp), core: Arc::clone(core) }
+    }
 }
 
 impl Drop for State {

@@ -1,5 +1,6 @@
-//! The threads of a node that shares the data with others. One answers them. The other one reads the counts that they
-//! have changed, and does the steward's work if this node is the one that does it; that may take longer.
+//! The threads of a node that shares the data with others. One answers them. The second one reads the counts that they
+//! have changed, and does the steward's work if this node is the one that does it; that may take longer. The third one
+//! has old versions removed, which may take minutes.
 
 use std::{
     sync::{Arc, Weak},
@@ -23,7 +24,8 @@ type Run = fn(&Weak<Shared>, &Arc<Members>);
 
 /// Starts the threads. They end with the store, or when this node is out.
 pub(crate) fn start(shared: &Arc<Shared>, members: &Arc<Members>) {
-    let threads: [(&str, Run); 2] = [("nodeCatalog", answer), ("nodeDuties", attend)];
+    let threads: [(&str, Run); 3] =
+        [("nodeCatalog", answer), ("nodeDuties", attend), ("nodeVersions", tend)];
     for (name, run) in threads {
         let (shared, members) = (Arc::downgrade(shared), Arc::clone(members));
         let started = Builder::new().name(name.into()).spawn(move || run(&shared, &members));
@@ -71,6 +73,24 @@ fn attend(shared: &Weak<Shared>, members: &Arc<Members>) {
         {
             log::debug!(target: "STORAGE", id = 8_200_441, error:% = error;
                 "Counts of other nodes, or what one node does for all, have to wait");
+        }
+        pause = DUTIES_EACH;
+    }
+}
+
+/// Has versions removed that no node may read any more.
+fn tend(shared: &Weak<Shared>, members: &Arc<Members>) {
+    let (mut is_late, mut pause) = (false, Duration::ZERO);
+    while members.pause(pause) && !members.is_over() {
+        let Some(store) = store_of(shared) else { return };
+        match store.tend_versions(members) {
+            Ok(()) => is_late = false,
+            Err(error) if !is_late && !members.is_over() => {
+                is_late = true;
+                log::warn!(target: "STORAGE", id = 8_200_422, error:% = error;
+                    "The removal of old versions has to wait; retrying");
+            }
+            Err(_) => {}
         }
         pause = DUTIES_EACH;
     }

@@ -1,5 +1,6 @@
 //! Work that one of the nodes that share the data does for all, the one with the lowest seat: it declares nodes dead,
-//! deletes what they have dropped, and builds the indexes that they have begun. Each part may be done twice.
+//! deletes what they have dropped, builds the indexes that they have begun, and has old versions removed. Each part may
+//! be done twice.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -58,6 +59,20 @@ impl Store {
             true => dead.into_iter().try_for_each(|seat| members.clear(seat)),
             false => Ok(()),
         }
+    }
+
+    /// Has old versions removed, by the steward for all. A node whose lease has ended may have commits under way, with
+    /// snapshots that are too old by then: not before they are refused.
+    pub(crate) fn tend_versions(&self, members: &Members) -> Result<()> {
+        let mut leads = members.is_steward();
+        if leads {
+            let (seats, now) = members.seats()?;
+            leads = seats.iter().all(|seat| seat.until >= now);
+        }
+        // Without another user of the store, it is being dropped.
+        let is_used = || Arc::strong_count(&self.shared) > 1;
+        let watch = &mut |_, _| members.is_steward() && !members.is_over() && is_used();
+        self.engine.tend_versions(leads, watch).map_err(engine)
     }
 
     /// True if there is no other node, after those whose leases have ended are out.

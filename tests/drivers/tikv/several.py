@@ -7,6 +7,7 @@ import threading
 import time
 
 import pymongo
+from bson import Timestamp
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
@@ -36,7 +37,7 @@ def run(node, address):
     other = Node("second", address, 1)
     took = other.ready()
     check("a second server starts beside the first", took < 10, took)
-    for part in (beside, changes, started, killed):
+    for part in (beside, changes, times, started, killed):
         begun = time.monotonic()
         section(part, node, other, address)
         print("%s: %.1f s" % (part.__name__, time.monotonic() - begun), flush=True)
@@ -125,6 +126,58 @@ def changes(node, other, _):
     check("counted", wait_until(lambda: db.c.estimated_document_count() == sum(counts), 15))
     node.client.drop_database("changes")
     equal("dropped at the other", same.list_collection_names(), [])
+
+
+def times(node, other, _):
+    """Snapshots at a time that one server has told are the same at the other one, beside writers of both."""
+    db, same = node.client.times, other.client.times
+    db.c.insert_many({"_id": n, "sum": 100} for n in range(20))
+    db.d.insert_one({"_id": 1})
+    client = seeds([node, other], localThresholdMS=1000)
+    stopped = threading.Event()
+
+    def write(number):
+        n = 0
+        while not stopped.is_set():
+            n += 1
+            with client.start_session() as session:
+                session.with_transaction(lambda session, n=n: [
+                    client.times.c.update_one({"_id": one}, {"$inc": {"sum": by}}, session=session)
+                    for one, by in ((n % 20, -1), ((n * 7 + number + 1) % 20, 1))])
+        return 0
+    workers = [Running(lambda number=number: write(number)) for number in range(2)]
+
+    def read(database, time_, name="c"):
+        concern = {"level": "snapshot", **({"atClusterTime": time_} if time_ else {})}
+        return database.command("find", name, sort={"_id": 1}, readConcern=concern)["cursor"]
+    views = set()
+    for n in range(30):
+        first, second = (db, same) if n % 2 else (same, db)
+        told = read(first, None)
+        again = read(second, told["atClusterTime"])
+        equal("the time", again["atClusterTime"], told["atClusterTime"])
+        equal("the same at the other", again["firstBatch"], told["firstBatch"])
+        equal("the sum", sum(d["sum"] for d in again["firstBatch"]), 2000)
+        views.add(str(told["firstBatch"]))
+    check("writers go on", len(views) > 5, len(views))
+    used = [one.client.admin.command("serverStatus")["opcounters"]["query"] for one in (node, other)]
+    for _ in range(5):
+        with client.start_session(snapshot=True) as session:
+            seen = [list(client.times.c.find(session=session, sort=[("_id", 1)])) for _ in range(6)]
+            equal("one snapshot", seen, seen[:1] * 6)
+    now = [one.client.admin.command("serverStatus")["opcounters"]["query"] for one in (node, other)]
+    check("sessions use both servers", all(a > b for a, b in zip(now, used)), (used, now))
+    stopped.set()
+    equal("no writer has failed", [worker.code() for worker in workers], [0, 0])
+    told = read(db, None)["atClusterTime"]
+    same.c.create_index("sum")
+    for database in db, same:
+        fails("a collection that has changed since", 246, lambda database=database: read(database, told))
+        equal("another one", read(database, told, "d")["firstBatch"], [{"_id": 1}])
+    fails("a time to come", 72, lambda: read(same, Timestamp(told.time + 3600, 1)))
+    fails("a time that is too old", 239, lambda: read(same, Timestamp(told.time - 3600, 1)))
+    client.close()
+    node.client.drop_database("times")
 
 
 def started(node, other, address):

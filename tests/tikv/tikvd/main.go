@@ -1,11 +1,12 @@
 // tikvd is a store for tests: TiKV's protocol over loopback, with unistore's Raft store behind it, coordinated by a
-// real placement driver. It is not TiKV: no RocksDB, no limits of keys, no garbage collection.
+// real placement driver. It is not TiKV: no RocksDB, no limits of keys.
 //
 // The address given by -admin answers
 //
 //	GET  /calls        the number of requests so far, one line for each method
 //	POST /split?key=   splits the region that has the key (hexadecimal)
 //	POST /halve?key=   the same, at the key in the middle of its keys, of up to 4,096 that follow this one
+//	POST /collect      learns the safe point of garbage collection now: compactions remove older versions
 //	POST /mute?method= does what requests of these methods (with commas) ask, but answers with an error; none: no longer
 package main
 
@@ -186,6 +187,17 @@ func split(client pd.Client, srv *tikv.Server, halves bool) http.HandlerFunc {
 	}
 }
 
+func collect(client pd.Client, srv *tikv.Server) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		safePoint, err := client.GetGCSafePoint(context.Background())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		srv.Collect(safePoint)
+	}
+}
+
 // With files, all connections are encrypted, and both sides show certificates.
 func secured(ca, cert, key string) []grpc.ServerOption {
 	if ca == "" {
@@ -254,6 +266,7 @@ func main() {
 	http.HandleFunc("/mute", counted.mute)
 	http.HandleFunc("/split", split(client, srv, false))
 	http.HandleFunc("/halve", split(client, srv, true))
+	http.HandleFunc("/collect", collect(client, srv))
 	go func() { log.Print(http.ListenAndServe(*admin, nil)) }()
 	log.Print("ready")
 	if err := gs.Serve(listener); err != nil {

@@ -253,6 +253,7 @@ static ABOUT: &[About] = &[
     is("systemLog.component.write.verbosity", "level", "-1, as --verbose", "verbosity of writes"),
     is("tikvCaPath", "file", "none", "authorities of the certificates of the TiKV cluster, in PEM"),
     is("tikvCertPath", "file", "none", "certificate of this server for the TiKV cluster, in PEM"),
+    is("tikvGarbageCollection", "", "auto", "whether this server has old versions in the TiKV cluster removed"),
     is("tikvKeyPath", "file", "none", "private key of --tikvCertPath"),
     is("timeStampFormat", "", "iso8601-local", "times in the log: local time or UTC"),
     is("timeZoneInfo", "directory", "none", "directory of time zones; it must exist, but the built-in zones are used"),
@@ -383,6 +384,10 @@ static MORE: &[(&str, &str)] = &[
         placement drivers and stores are encrypted, and both sides show certificates. Those of the cluster must be \
         valid for the host names or addresses in --storageUri and for those that the stores announce. The files are \
         read at the start and for each new connection to the placement drivers."),
+    ("tikvGarbageCollection", "\
+        `auto`: one of the servers advances the safe point of the cluster, unless TiDB runs there or has ever done so. \
+        `always`: unless TiDB runs there. `never`: others have to. The same at all servers of a prefix. In each case \
+        what they read is protected from other programs that collect."),
     ("wiredTigerCacheSizePct", "\
         At least 256 MB. It excludes --cacheSizeGB."),
     ("wiredTigerEngineConfigString", "\

@@ -1,7 +1,7 @@
 //! The address of a cluster, `storage.uri`, its certificates, and the options that do not go with a storage engine
 //! whose data are there.
 
-use nagi_host::{Cluster, ClusterTls, EngineKind};
+use nagi_host::{Cluster, ClusterGarbage, ClusterTls, EngineKind};
 
 use super::Settings;
 
@@ -13,6 +13,9 @@ const FILES: [(&str, &str); 3] = [
     ("storage.tikv.certPath", "tikvCertPath"),
     ("storage.tikv.keyPath", "tikvKeyPath"),
 ];
+
+/// Whether it has old versions removed.
+const GARBAGE: (&str, &str) = ("storage.tikv.garbageCollection", "tikvGarbageCollection");
 
 /// What a server over a cluster cannot do: key, flag, and why.
 const REFUSED: &[(&str, &str, &str)] = &[
@@ -33,7 +36,7 @@ pub(super) fn from_settings(
     engine: Option<EngineKind>,
 ) -> Result<Option<Cluster>, String> {
     if engine != Some(EngineKind::Distributed) {
-        let mut own = [(KEY, "storageUri")].into_iter().chain(FILES);
+        let mut own = [(KEY, "storageUri"), GARBAGE].into_iter().chain(FILES);
         return match own.find(|(key, _)| settings.get(key).is_some()) {
             Some((key, flag)) => Err(format!(
                 "BadValue: {key} (--{flag}) is for the storage engine tikv: add --storageEngine tikv \
@@ -52,7 +55,12 @@ pub(super) fn from_settings(
             return Err(format!("BadValue: {name} is not for the storage engine tikv: {why}"));
         }
     }
-    let cluster = Cluster { address: address.to_owned(), tls: files(settings)? };
+    let garbage = match settings.get(GARBAGE.0) {
+        Some("always") => ClusterGarbage::Always,
+        Some("never") => ClusterGarbage::Never,
+        _ => ClusterGarbage::Auto,
+    };
+    let cluster = Cluster { address: address.to_owned(), tls: files(settings)?, garbage };
     cluster.check_address().map_err(|why| {
         format!("BadValue: bad value '{address}' for {KEY} (--storageUri): {why}")
     })?;
@@ -138,6 +146,10 @@ mod tests {
                 "storage.tikv.caPath (--tikvCaPath) is for the storage engine tikv",
             ),
             (
+                "--tikvGarbageCollection never",
+                "storage.tikv.garbageCollection (--tikvGarbageCollection) is for the storage engine tikv",
+            ),
+            (
                 "--storageEngine tikv --storageUri tikv://pd --tikvCaPath ca --tikvKeyPath key",
                 "storage.tikv.caPath (--tikvCaPath), storage.tikv.keyPath (--tikvKeyPath) also needs \
                  storage.tikv.certPath (--tikvCertPath)",
@@ -154,13 +166,23 @@ mod tests {
         ]);
         let given = "tikv://pd1:2379,pd2/orders";
         let options = read(&format!("--storageEngine tikv --storageUri {given}")).unwrap();
-        let expected = Cluster { address: given.into(), tls: None };
+        let expected = Cluster { address: given.into(), ..Cluster::default() };
         assert_eq!(options.cluster, Some(expected));
         assert!(options.engine == nagi_host::EngineKind::Distributed && options.engine_chosen);
         let files = "--tikvCaPath a --tikvCertPath b --tikvKeyPath c";
         let options = read(&format!("--storageEngine tikv --storageUri {given} {files}")).unwrap();
         let tls = ClusterTls { ca: "a".into(), cert: "b".into(), key: "c".into() };
         assert_eq!(options.cluster.and_then(|cluster| cluster.tls), Some(tls));
+        for (value, garbage) in [
+            ("auto", ClusterGarbage::Auto),
+            ("always", ClusterGarbage::Always),
+            ("never", ClusterGarbage::Never),
+        ] {
+            let args = format!(
+                "--storageEngine tikv --storageUri {given} --tikvGarbageCollection {value}"
+            );
+            assert_eq!(read(&args).unwrap().cluster.map(|cluster| cluster.garbage), Some(garbage));
+        }
     }
 
     #[cfg(not(feature = "tikv"))]

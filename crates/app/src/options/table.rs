@@ -164,6 +164,7 @@ const COMPRESSORS: Kind = OneOf(&["lz4", "none", "snappy", "zlib", "zstd"]);
 const JOURNAL_COMPRESSORS: Kind = OneOf(&["none", "snappy", "zlib", "zstd"]);
 const ENGINES: Kind =
     OneOf(&["ephemeralForTest", "inMemory", "lmdb", "mmapv1", "rocks", "tikv", "wiredTiger"]);
+const GARBAGE_COLLECTION: Kind = OneOf(&["always", "auto", "never"]);
 const TLS_MODES: Kind = OneOf(&[
     "allowSSL",
     "allowTLS",
@@ -381,6 +382,7 @@ pub(crate) static TABLE: &[Row] = &[
     yes("storage.syncPeriodSecs", "syncdelay", Int(0, 86_400)),
     yes("storage.tikv.caPath", "tikvCaPath", Text),
     yes("storage.tikv.certPath", "tikvCertPath", Text),
+    yes("storage.tikv.garbageCollection", "tikvGarbageCollection", GARBAGE_COLLECTION),
     yes("storage.tikv.keyPath", "tikvKeyPath", Text),
     yes("storage.uri", "storageUri", Text),
     yes(

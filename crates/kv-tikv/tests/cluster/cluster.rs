@@ -96,7 +96,26 @@ impl Drop for Muted {
     }
 }
 
-/// Does something with a process of the cluster: `stop` and `continue` it, `kill` it, `start` it again.
+/// Ids of the services that have safe points at the placement driver.
+pub(crate) fn services() -> Vec<String> {
+    let list = ask(PD, "GET /pd/api/v1/gc/safepoint");
+    let ids = list.split("\"service_id\"").skip(1);
+    ids.filter_map(|rest| rest.split('"').nth(1).map(str::to_owned)).collect()
+}
+
+/// The store learns the safe point now; otherwise within a minute.
+pub(crate) fn collect_now() {
+    ask(ADMIN, "POST /collect");
+}
+
+/// Bytes of the sorted tables in a folder of the cluster.
+pub(crate) fn table_bytes(folder: &str) -> u64 {
+    let folder = folder.replace('/', "%2F");
+    ask(CONTROL, &format!("GET /tables/{folder}")).trim().parse().expect("a number")
+}
+
+/// Does something with a process of the cluster: `stop` and `continue` it, `kill` or `end` it, `start` it
+/// again.
 pub(crate) fn control(what: &str, process: &str) {
     ask(CONTROL, &format!("POST /{what}/{process}"));
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{Check, begin, commit, get, put, scan};
-use crate::{CommitStamp, Engine, Read, Space};
+use crate::{CommitStamp, Engine, Error, Read, Space};
 
 const WRITERS: u8 = 3;
 const COMMITS: u16 = 300;
@@ -18,6 +18,7 @@ const COMMITS: u16 = 300;
 pub(super) static POINTS: &[Check] = &[
     a_snapshot_has_exactly_the_commits_up_to_its_stamp,
     a_transaction_tells_what_it_reads,
+    a_time_of_the_past_is_exact_or_too_old,
     a_commit_is_after_a_stamp_if_it_has_to_be,
     nothing_comes_before_an_advanced_stamp,
     stamps_follow_the_wall_clock,
@@ -127,6 +128,43 @@ fn a_commit_is_after_a_stamp_if_it_has_to_be(engine: &Arc<dyn Engine>) {
         txn.put(Space::Records, b"later", b"1").expect("a put");
         txn.order_after(told);
         assert!(commit(txn) > told.0);
+    }
+}
+
+/// An engine that has snapshots of the past reads exactly the commits up to their stamps.
+fn a_time_of_the_past_is_exact_or_too_old(engine: &Arc<dyn Engine>) {
+    let stamps: Vec<u64> = (0..4_u8).map(|n| put(engine, Space::Records, b"k", &[n])).collect();
+    let large = vec![7; 3 << 20];
+    let last = put(engine, Space::Records, b"k", &large);
+    engine.advance(CommitStamp(last)).expect("it advances");
+    let (mut past, mut refused) = (0, 0);
+    for (n, stamp) in stamps.iter().enumerate() {
+        for (stamp, value) in [(*stamp, Some(n)), (stamp - 1, n.checked_sub(1))] {
+            let value = value.map(|n| vec![n as u8]);
+            let txn = match engine.begin_at(CommitStamp(stamp)) {
+                Ok(txn) => txn,
+                Err(Error::SnapshotTooOld) => {
+                    refused += 1;
+                    continue;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            past += 1;
+            assert_eq!(get(&*txn, Space::Records, b"k"), value, "at {stamp}");
+            let snapshot = txn.snapshot().expect("a snapshot");
+            assert_eq!(get(&*snapshot, Space::Records, b"k"), value);
+            let found = scan(&*txn, Space::Records, b"k", b"l");
+            assert_eq!(found.first().map(|(_, found)| found.clone()), value);
+            assert!(txn.read_stamp().expect("it reads").0 <= stamp);
+        }
+    }
+    assert!(past == 0 || refused == 0, "{past} were read, {refused} refused");
+    if past > 0 {
+        let txn = engine.begin_at(CommitStamp(last)).expect("a time");
+        assert!(get(&*txn, Space::Records, b"k").as_ref() == Some(&large));
+        drop(txn);
+        let far = CommitStamp(engine.last_stamp().0 + (1000 << 32));
+        assert!(engine.begin_at(far).is_err(), "a time of the future");
     }
 }
 

@@ -48,12 +48,33 @@ pub struct Minimal {
 struct Commits {
     one: Mutex<()>,
     begun: AtomicU64,
+    /// Versions behind this snapshot are kept.
+    history: Mutex<Option<Arc<State>>>,
 }
 
 impl Minimal {
     /// An empty store.
     pub fn new() -> Minimal {
         Minimal { inner: Memory::new(), commits: Arc::default() }
+    }
+
+    /// Keeps the versions of all stamps from now on, for `begin_at`; those before are forgotten, as by the garbage
+    /// collection of a distributed store.
+    pub fn keep_history(&self) {
+        *self.commits.history.lock() = Some(snapshot(&self.inner.core));
+    }
+
+    fn transaction(&self, wait: Duration, state: OnceCell<Arc<State>>) -> Late {
+        Late {
+            core: Arc::clone(&self.inner.core),
+            commits: Arc::clone(&self.commits),
+            owner: self.commits.begun.fetch_add(1, Relaxed) + 1,
+            overlay: SharedOverlay::default(),
+            locked: BTreeSet::new(),
+            wait,
+            state,
+            has_read: Cell::new(false),
+        }
     }
 }
 
@@ -247,16 +268,23 @@ impl Engine for Minimal {
     }
 
     fn begin(&self, options: TxnOptions) -> Result<Box<dyn Txn>> {
-        Ok(Box::new(Late {
-            core: Arc::clone(&self.inner.core),
-            commits: Arc::clone(&self.commits),
-            owner: self.commits.begun.fetch_add(1, Relaxed) + 1,
-            overlay: SharedOverlay::default(),
-            locked: BTreeSet::new(),
-            wait: Duration::from_millis(options.lock_wait_ms.into()),
-            state: OnceCell::new(),
-            has_read: Cell::new(false),
-        }))
+        let wait = Duration::from_millis(options.lock_wait_ms.into());
+        Ok(Box::new(self.transaction(wait, OnceCell::new())))
+    }
+
+    fn begin_at(&self, stamp: CommitStamp) -> Result<Box<dyn Txn>> {
+        let core = &self.inner.core;
+        // It holds the versions until the new ticket does.
+        let history = self.commits.history.lock();
+        let oldest = history.as_ref().ok_or(Error::SnapshotTooOld)?.stamp();
+        if stamp < oldest {
+            return Err(Error::SnapshotTooOld);
+        }
+        if stamp.0 > core.newest() {
+            return Err(Error::other("a stamp of the future"));
+        }
+        let state = State::at(core, stamp.0);
+        Ok(Box::new(self.transaction(Duration::ZERO, OnceCell::from(Arc::new(state)))))
     }
 
     fn clock(&self) -> &Clock {

@@ -11,7 +11,8 @@
 //!
 //! Each snapshot whose time a client knows is therefore kept, as a transaction without writes, for
 //! `minSnapshotHistoryWindowInSeconds`; at most [`SNAPSHOT_COUNT_MAX`] are kept. Any other time of the past is
-//! unavailable (239).
+//! unavailable (239); a store that several nodes share has all times of that window, which any of them may have told
+//! (decision 116).
 //!
 //! DDL on a collection that was read invalidates the snapshot, as it aborts transactions (246).
 
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use nagi_bson::DocWriter;
 use nagi_error::{Code, Result, bail};
-use nagi_store::{End, Lifetime, Transaction};
+use nagi_store::{CommitStamp, End, Lifetime, Transaction};
 use parking_lot::Mutex;
 
 use crate::clock::now;
@@ -50,28 +51,15 @@ impl Snapshots {
         time: Option<u64>,
     ) -> Result<(u64, Arc<Transaction>)> {
         if let Some(time) = time {
-            if let Some(kept) = self.kept.lock().get(&time) {
-                return Ok((time, Arc::clone(&kept.state)));
+            let kept = self.kept.lock().get(&time).map(|kept| Arc::clone(&kept.state));
+            // One that DDL has invalidated may be taken again for other collections, if the store can do that.
+            if let Some(state) = kept.filter(|state| !clock.has_past() || state.ended().is_none()) {
+                return Ok((time, state));
             }
-            if time > clock.cluster() {
-                bail!(
-                    Code::SNAPSHOT_UNAVAILABLE,
-                    "Unable to read from a snapshot of a time to come"
-                );
-            }
-            // The current snapshot is that of `time` if no commit has happened since; possibly only a client has seen
-            // that time.
-            clock.advance_to(time)?;
-            let state = Transaction::begin(&cx.server.store, Lifetime::Long)?;
-            if state.read_stamp().0 == time {
-                return Ok((time, self.keep(time, state)));
-            }
-            bail!(
-                Code::SNAPSHOT_TOO_OLD,
-                "Read timestamp Timestamp({}, {}) is older than the oldest available timestamp.",
-                time >> 32,
-                time & u64::from(u32::MAX)
-            );
+            clock.read_at(time)?;
+            check_age(cx, clock, time)?;
+            let state = Transaction::begin_at(&cx.server.store, CommitStamp(time))?;
+            return Ok((time, self.keep(time, state)));
         }
         let state = Transaction::begin(&cx.server.store, Lifetime::Long)?;
         let time = state.read_stamp().0;
@@ -114,6 +102,20 @@ impl Snapshots {
     pub(crate) fn clear(&self) {
         self.kept.lock().clear();
     }
+}
+
+/// Refuses (239) times that no node keeps any more: the answer does not depend on the node that is asked.
+fn check_age(cx: &Context<'_>, clock: &ClusterClock, time: u64) -> Result<()> {
+    let window = cx.server.settings.params.int("minSnapshotHistoryWindowInSeconds").max(1);
+    let age = (clock.cluster() >> 32).saturating_sub(time >> 32);
+    if clock.has_past() && age > window.cast_unsigned() {
+        bail!(
+            Code::SNAPSHOT_TOO_OLD,
+            "Read timestamp {} is older than the oldest available timestamp.",
+            CommitStamp(time)
+        );
+    }
+    Ok(())
 }
 
 /// Runs a read on the snapshot that its read concern requests.

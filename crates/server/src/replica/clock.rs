@@ -72,11 +72,28 @@ impl ClusterClock {
         self.store.advance_to(CommitStamp(time))
     }
 
+    /// True if the store has snapshots at times of the past, whichever node has told them.
+    pub(crate) fn has_past(&self) -> bool {
+        self.is_of_oracle
+    }
+
     /// Waits until reads see every commit up to `time` (`afterClusterTime`).
     ///
     /// # Errors
     /// 72 if the cluster time, including the `$clusterTime` of the same request, has not reached it.
     pub(crate) fn read_after(&self, time: u64) -> Result<()> {
+        self.reach("afterClusterTime", time)
+    }
+
+    /// Waits until no later commit has a time up to `time` (`atClusterTime`).
+    ///
+    /// # Errors
+    /// Those of [`ClusterClock::read_after`].
+    pub(crate) fn read_at(&self, time: u64) -> Result<()> {
+        self.reach("atClusterTime", time)
+    }
+
+    fn reach(&self, concern: &str, time: u64) -> Result<()> {
         let current = self.cluster();
         // Another router may have answered with a time that this one has not read yet; the oracle is not behind it.
         let most = match self.is_of_oracle {
@@ -87,7 +104,7 @@ impl ClusterClock {
             let text = |time: u64| format!("Timestamp({}, {})", time >> 32, time & 0xFFFF_FFFF);
             bail!(
                 Code::INVALID_OPTIONS,
-                "readConcern afterClusterTime value must not be greater than the current clusterTime. Requested \
+                "readConcern {concern} value must not be greater than the current clusterTime. Requested \
                  clusterTime: {}; current clusterTime: {}",
                 text(time),
                 text(current)

@@ -413,3 +413,54 @@ fn views_and_their_documents_follow_the_last_change() {
     assert!(is_ok(&other.shell("{drop: 'v'}")));
     assert_eq!(find(&mut one, "test", "{find: 'system.views'}"), []);
 }
+
+/// A driver's session with `snapshot: true` goes through any server of the list.
+#[test]
+fn snapshots_are_read_at_each_server_by_the_time_that_another_has_told() {
+    let engine = Arc::new(Minimal::new());
+    engine.keep_history();
+    let mut nodes = [node(&engine, 0, false), node(&engine, 1, false)];
+    for name in ["c", "other"] {
+        assert!(is_ok(&nodes[0].shell(&format!("{{insert: '{name}', documents: [{{_id: 1}}]}}"))));
+    }
+    let first = nodes[0].shell("{find: 'c', readConcern: {level: 'snapshot'}}");
+    let Value::Timestamp(time) = first.get("cursor").as_doc().unwrap().get("atClusterTime") else {
+        panic!("{first:?}")
+    };
+    let concern = |time: u64| {
+        let (seconds, number) = (time >> 32, time & 0xFFFF_FFFF);
+        format!("readConcern: {{level: 'snapshot', atClusterTime: Timestamp({seconds}, {number})}}")
+    };
+    assert!(is_ok(&nodes[0].shell("{insert: 'c', documents: [{_id: 2}, {_id: 3}]}")));
+    let same = concern(time);
+    for node in &mut nodes {
+        let found = node.shell(&format!("{{find: 'c', {same}}}"));
+        assert_eq!(batch(&found).len(), 1, "{found:?}");
+        let cursor = found.get("cursor").as_doc().unwrap();
+        assert_eq!(cursor.get("atClusterTime"), Value::Timestamp(time));
+        let counted = node.shell(&format!(
+            "{{aggregate: 'c', pipeline: [{{$group: {{_id: null, n: {{$sum: 1}}}}}}], cursor: {{}}, {same}}}"
+        ));
+        assert_eq!(batch(&counted)[0].get("n"), Value::Int32(1), "{counted:?}");
+        let distinct = node.shell(&format!("{{distinct: 'c', key: '_id', {same}}}"));
+        assert_eq!(distinct.get("values").as_array().unwrap().iter().count(), 1, "{distinct:?}");
+    }
+    assert_eq!(count(&mut nodes[1], "c"), 3);
+    // A change of the catalog takes the collection out of the snapshot, and no other one.
+    assert!(is_ok(&nodes[1].shell("{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}")));
+    for node in &mut nodes {
+        assert_eq!(code(&node.shell(&format!("{{find: 'c', {same}}}"))), 246);
+        let found = node.shell(&format!("{{find: 'other', {same}}}"));
+        assert_eq!(batch(&found).len(), 1, "{found:?}");
+        let old = node.shell(&format!("{{find: 'c', {}}}", concern(time - (301 << 32))));
+        assert_eq!(code(&old), 239, "{old:?}");
+        let far = node.shell(&format!("{{find: 'c', {}}}", concern(time + (1000 << 32))));
+        assert_eq!(code(&far), 72, "{far:?}");
+        let text = far.get("errmsg").as_str().unwrap();
+        assert!(text.starts_with("readConcern atClusterTime value must not be greater"), "{text}");
+    }
+    // One in the near future waits for it.
+    let near = concern(time + (3 << 32));
+    let found = nodes[1].shell(&format!("{{find: 'c', {near}}}"));
+    assert_eq!(batch(&found).len(), 3, "{found:?}");
+}

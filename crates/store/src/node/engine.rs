@@ -171,6 +171,11 @@ impl Engine for Member {
         Ok(Box::new(NodeTxn::new(self.inner().begin(options)?, &self.lease)))
     }
 
+    fn begin_at(&self, stamp: CommitStamp) -> Result<Box<dyn Txn>> {
+        self.lease.check()?;
+        Ok(Box::new(NodeTxn::new(self.inner().begin_at(stamp)?, &self.lease)))
+    }
+
     fn clock(&self) -> &Clock {
         self.inner().clock()
     }
@@ -208,6 +213,11 @@ impl Maintenance for Member {
     fn drop_range_watched(&self, range: KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
         self.lease.check()?;
         self.inner().drop_range_watched(range, watch)
+    }
+
+    fn tend_versions(&self, leads: bool, watch: &mut Watch<'_>) -> Result<()> {
+        self.lease.check()?;
+        self.inner().tend_versions(leads, watch)
     }
 
     fn flush(&self) -> Result<()> {

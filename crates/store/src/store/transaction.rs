@@ -25,12 +25,12 @@ use std::{collections::HashMap, sync::Arc};
 
 use nagi_bson::{Doc, Value};
 use nagi_budget::{Charge, Pool};
-use nagi_error::{Code, Result, bail};
+use nagi_error::{Code, Error, Result, bail};
 use nagi_kv::sync::{
     Mutex,
     atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
 };
-use nagi_kv::{CommitStamp, Cursor, Durability, KEYS_AT_ONCE, Read, Space, TxnOptions};
+use nagi_kv::{CommitStamp, Cursor, Durability, KEYS_AT_ONCE, Read, Space, Txn, TxnOptions};
 
 use crate::{
     Catalog, Collection, CollectionOptions, Namespace, Reader, Store, WriteOptions, WriteTxn,
@@ -144,6 +144,27 @@ impl Transaction {
         Transaction::begin_with(store, lifetime, None)
     }
 
+    /// A transaction for reads at a stamp: every commit up to it is visible, and no later one. [`Store::advance_to`]
+    /// has to be called for the stamp before. Some requests to a distributed engine; an embedded one has the snapshot
+    /// of this moment only.
+    ///
+    /// # Errors
+    /// 239 if there is no snapshot at that stamp, or not any more. A collection that has changed since is 246 when it
+    /// is read.
+    pub fn begin_at(store: &Store, stamp: CommitStamp) -> Result<Transaction> {
+        let Some(members) = &store.shared.members else {
+            let now = Transaction::begin(store, Lifetime::Long)?;
+            return if now.read_stamp() == stamp { Ok(now) } else { Err(too_old(stamp)) };
+        };
+        check_count(store)?;
+        let txn = match store.shared.engine.begin_at(stamp) {
+            Err(nagi_kv::Error::SnapshotTooOld) => return Err(too_old(stamp)),
+            other => other.map_err(engine)?,
+        };
+        let pinned = store.catalog_at(members, &*txn)?;
+        Ok(Transaction::bind(store, Lifetime::Long, txn, (pinned, stamp)))
+    }
+
     fn begin_with(
         store: &Store,
         lifetime: Lifetime,
@@ -151,11 +172,8 @@ impl Transaction {
     ) -> Result<Transaction> {
         let shared = &store.shared;
         let long = lifetime == Lifetime::Long;
-        if long && shared.open.all.lock().len() >= TRANSACTION_COUNT_MAX {
-            bail!(
-                Code::TRANSACTION_TOO_LARGE_FOR_CACHE,
-                "too many open transactions; the limit is {TRANSACTION_COUNT_MAX}"
-            );
+        if long {
+            check_count(store)?;
         }
         // A client transaction fails at once on a conflict; a short one may wait a moment, like other writes.
         let options = match long {
@@ -174,6 +192,17 @@ impl Transaction {
                 (shared.catalog.load_full(), txn.read_stamp().map_err(engine)?)
             }
         };
+        Ok(Transaction::bind(store, lifetime, txn, (pinned, state)))
+    }
+
+    /// `state`: the stamp of its snapshot, if it is a long one.
+    fn bind(
+        store: &Store,
+        lifetime: Lifetime,
+        txn: Box<dyn Txn>,
+        (pinned, state): (Arc<Catalog>, CommitStamp),
+    ) -> Transaction {
+        let shared = &store.shared;
         let bound = Arc::new(Bound {
             lifetime,
             id: shared.open.next_id.fetch_add(1, SeqCst),
@@ -190,7 +219,7 @@ impl Transaction {
             charge: Mutex::new(Charge::empty(&shared.budget, Pool::Transactions)),
             shared: Arc::clone(shared),
         });
-        if long {
+        if lifetime == Lifetime::Long {
             shared.open.all.lock().insert(bound.id, Arc::clone(&bound));
         }
         let store = Store {
@@ -198,7 +227,7 @@ impl Transaction {
             bound: Some(Arc::clone(&bound)),
             client: Arc::clone(&store.client),
         };
-        Ok(Transaction { store: Arc::new(store), bound })
+        Transaction { store: Arc::new(store), bound }
     }
 
     /// The handle on which its statements run.
@@ -239,6 +268,23 @@ impl Transaction {
         self.store.tell_settings()?;
         Ok(stamp)
     }
+}
+
+/// Refuses a long transaction if too many are open.
+fn check_count(store: &Store) -> Result<()> {
+    if store.shared.open.all.lock().len() >= TRANSACTION_COUNT_MAX {
+        bail!(
+            Code::TRANSACTION_TOO_LARGE_FOR_CACHE,
+            "too many open transactions; the limit is {TRANSACTION_COUNT_MAX}"
+        );
+    }
+    Ok(())
+}
+
+#[cold]
+fn too_old(stamp: CommitStamp) -> Error {
+    let text = format!("Read timestamp {stamp} is older than the oldest available timestamp.");
+    Error::new(Code::SNAPSHOT_TOO_OLD, text)
 }
 
 impl Drop for Transaction {
@@ -288,12 +334,7 @@ impl Bound {
                 Code::TRANSACTION_TOO_LARGE_FOR_CACHE,
                 "transaction is too large and will not fit in the storage engine cache"
             ),
-            Some(End::Expired) => bail!(
-                Code::SNAPSHOT_TOO_OLD,
-                "Read timestamp Timestamp({}, {}) is older than the oldest available timestamp.",
-                self.state.0 >> 32,
-                self.state.0 & u64::from(u32::MAX)
-            ),
+            Some(End::Expired) => Err(too_old(self.state)),
             Some(End::Aborted | End::Committed) => {
                 bail!(Code::NO_SUCH_TRANSACTION, "Transaction has ended")
             }

@@ -24,6 +24,7 @@ mod model;
 mod near;
 #[path = "../it/overlap.rs"]
 mod overlap;
+mod past;
 #[path = "../it/random.rs"]
 mod random;
 #[path = "../it/rename.rs"]

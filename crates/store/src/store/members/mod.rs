@@ -28,7 +28,7 @@
 //! for each other.
 //!
 //! `lock.rs`: one change at a time; `intents.rs`: writers kept out; `follow.rs`: changes of other nodes; `facts.rs`;
-//! `settings.rs`: documents that servers have in memory; `nodes.rs`: who shares the data.
+//! `settings.rs`: documents that servers have in memory; `nodes.rs`: who shares the data; `past.rs`: earlier catalogs.
 
 mod counts;
 mod facts;
@@ -36,6 +36,7 @@ mod follow;
 mod intents;
 mod lock;
 mod nodes;
+mod past;
 mod settings;
 
 use std::{
