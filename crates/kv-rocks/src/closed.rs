@@ -4,12 +4,13 @@
 //!   crc CURRENT 2a0c11f3
 //!   crc MANIFEST-000005 99ab01c4
 //!   size 000012.sst 67108864
+//!   log 4711                            instead of `sequence`, if the log has changes that no table file has
 //!   end 0bd3a9e1                        CRC-32C of all lines before
 //!
 //! RocksDB's checksums detect a flipped bit when its block is read. They do not detect a truncated file list: a
 //! MANIFEST that lost its last record is a shorter, valid MANIFEST, and a log that lost its tail looks the same as
-//! after a crash. After an orderly shutdown everything is in table files, unless it was too much to wait for, and
-//! these are listed here, so any difference is damage. Sizes and checksums are those of the files, encrypted or not.
+//! after a crash. After an orderly shutdown everything is in table files, which are listed here, so any difference is
+//! damage. If it was too much to wait for, the log has the rest, up to the change that is named. Sizes and checksums are those of the files, encrypted or not.
 //! The next start checks and removes the file. So after a crash there is none, and a torn tail of the log is accepted:
 //! its writes were not acknowledged as durable.
 
@@ -34,21 +35,24 @@ pub(crate) enum Closed {
     Unknown,
     /// All files are unchanged; the newest sequence number at the shutdown.
     Whole(u64),
+    /// The same, but the log is needed, which has all up to this sequence number.
+    Logged(u64),
     /// Some files differ. Each text names a file.
     Damaged(Vec<String>),
 }
 
 /// How a database came to rest.
 pub(crate) struct Settled {
-    /// Everything is in table files, and their record is written.
+    /// Everything is in table files, and that is recorded.
     pub(crate) flushed: bool,
     pub(crate) flushed_ms: u64,
     /// The time for compactions to end.
     pub(crate) stopped_ms: u64,
 }
 
-/// Ends flushes and compactions. What is in memory, of `unflushed_bytes`, is written to table files, and recorded, if
-/// that is little; otherwise, and if that fails, the next start reads the log, which is synced: nothing is lost.
+/// Ends flushes and compactions. What is in memory, of `unflushed_bytes`, is written to table files, if that is little;
+/// otherwise the next start reads it from the log, which is synced. Both are recorded. If that fails, the next start reads
+/// the log as after a crash: nothing is lost.
 pub(crate) fn settle(
     (dir, files): (&Path, &Path),
     db: &Db,
@@ -61,10 +65,7 @@ pub(crate) fn settle(
     let flushed_ms = begun.elapsed().as_millis() as u64;
     db.stop_background();
     let stopped_ms = begun.elapsed().as_millis() as u64 - flushed_ms;
-    let noted = match flushes {
-        true => flushed.and_then(|()| write(dir, files, db, keys)),
-        false => Ok(()),
-    };
+    let noted = flushed.and_then(|()| write(dir, files, db, (keys, flushes)));
     if let Err(error) = &noted {
         log::warn!(target: "STORAGE", id = 7_702_041, error:% = error;
             "The clean shutdown could not be recorded; the next start recovers from the journal");
@@ -72,9 +73,11 @@ pub(crate) fn settle(
     Settled { flushed: flushes && noted.is_ok(), flushed_ms, stopped_ms }
 }
 
-/// Records the state of a database that does not change any more. Durable on return.
-fn write(dir: &Path, files: &Path, db: &Db, keys: Option<&Keys>) -> Result<()> {
-    let mut text = format!("sequence {}\n", db.sequence());
+/// Records the state of a database that does not change any more. Durable on return. `is_whole`: nothing is in the log
+/// only.
+fn write(dir: &Path, files: &Path, db: &Db, (keys, is_whole): (Option<&Keys>, bool)) -> Result<()> {
+    let known = if is_whole { "sequence" } else { "log" };
+    let mut text = format!("{known} {}\n", db.sequence());
     for name in ["CURRENT".to_owned(), current(files, keys)?] {
         let crc = crc32c(&fs::read(files.join(&name))?);
         text.push_str(&format!("crc {name} {crc:08x}\n"));
@@ -122,17 +125,18 @@ pub(crate) fn check(dir: &Path, files: &Path) -> Result<Closed> {
              crash");
         return Ok(Closed::Unknown);
     };
-    let (mut damaged, mut sequence) = (Vec::new(), 0);
+    let (mut damaged, mut found) = (Vec::new(), Closed::Whole(0));
     for line in lines.lines() {
         let fields: Vec<&str> = line.split(' ').collect();
         match *fields {
-            ["sequence", number] => sequence = number.parse().unwrap_or(0),
+            ["sequence", number] => found = Closed::Whole(number.parse().unwrap_or(0)),
+            ["log", number] => found = Closed::Logged(number.parse().unwrap_or(0)),
             ["crc", name, crc] => check_crc(&files.join(name), crc, &mut damaged)?,
             ["size", name, size] => check_size(&files.join(name), size, &mut damaged)?,
             _ => {}
         }
     }
-    Ok(if damaged.is_empty() { Closed::Whole(sequence) } else { Closed::Damaged(damaged) })
+    Ok(if damaged.is_empty() { found } else { Closed::Damaged(damaged) })
 }
 
 /// The lines before the checksum, if that is correct.

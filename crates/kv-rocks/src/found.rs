@@ -75,7 +75,8 @@ pub(crate) fn check_log(
     }
 }
 
-/// After an orderly shutdown nothing may be missing; after a crash the end of the log may be torn.
+/// After an orderly shutdown nothing may be missing; after a crash the end of the log may be torn. If the log has all
+/// that it had at a shutdown, what is behind its end is of earlier uses of its file.
 pub(crate) fn check_sequence(
     files: &Path,
     closed: &Closed,
@@ -87,7 +88,8 @@ pub(crate) fn check_sequence(
             "{} ends with change {found}, had {sequence} when it was closed",
             files.display()
         ))),
-        Closed::Unknown => {
+        Closed::Logged(sequence) if found >= *sequence => Ok(()),
+        Closed::Unknown | Closed::Logged(_) => {
             for line in repair::dropped_from_journal(files, keys) {
                 log::warn!(target: "STORAGE", id = 7_702_040, line = line.as_str();
                     "The journal's end was torn by a crash; the records after it were not used");

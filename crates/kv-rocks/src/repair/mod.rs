@@ -155,7 +155,7 @@ fn findings(dir: &Path, files: &Path, options: &Options) -> Result<Vec<String>> 
     }
     Ok(match closed::check(dir, files)? {
         Closed::Damaged(damaged) => damaged,
-        Closed::Unknown => damaged_logs(dir, files, options)?,
+        Closed::Unknown | Closed::Logged(_) => damaged_logs(dir, files, options)?,
         Closed::Whole(_) => Vec::new(),
     })
 }
