@@ -7,7 +7,7 @@ use std::sync::{
 
 use nagi_kv::{Clock, CommitStamp, Result, Space};
 
-use crate::{ages::Ages, client::Client, garbage::Garbage, layout::Layout, options::Options};
+use crate::{ages::Ages, client::Client, layout::Layout, options::Options, safe_point::Garbage};
 
 pub(crate) struct Core {
     pub(crate) client: Client,

@@ -24,28 +24,25 @@
 //! See decision 115.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::SeqCst},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use nagi_kv::{Result, Watch};
-use parking_lot::Mutex;
 
 use crate::{
     calls::Count,
     core::Core,
     driver::{COLLECTOR, FOR_EVER, Least, Tidb},
     layout::unordered,
-    options::{Collects, Options},
+    options::Collects,
+    safe_point::Said,
     stamps::{millis_of, version_at},
 };
 
 /// How often each process asks for the safe point: others may advance it.
 const LOOK_EACH: Duration = Duration::from_secs(10);
-/// How often the service of this prefix is renewed, and how long it lasts if nobody does: longer than any snapshot.
+/// How often the service of this prefix is renewed, and how long it lasts without that: longer than any snapshot.
 const PROTECT_EACH: Duration = Duration::from_secs(60);
 const PROTECT_SECONDS: i64 = 15 * 60;
 /// Regions that are cleaned between two looks at the watch.
@@ -53,47 +50,9 @@ const REGIONS_AT_ONCE: u32 = 64;
 /// A safe point that is older than this is worth a warning: something holds it.
 const HELD_FOR: Duration = Duration::from_secs(3600);
 
-/// See the module's header.
-pub(crate) struct Garbage {
-    service: String,
-    safe_point: AtomicU64,
-    /// One thread at a time.
-    work: Mutex<Work>,
-}
-
-#[derive(Default)]
-struct Work {
-    looked: Option<Instant>,
-    protected: Option<Instant>,
-    tried: Option<Instant>,
-    /// Why this process does not collect, as it was said in the log.
-    said: Option<Said>,
-}
-
-/// What was said in the log; not again until it changes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Said {
-    Collects,
-    LeftTo(Tidb),
-    HeldBy(String),
-}
-
-impl Garbage {
-    pub(crate) fn new(options: &Options) -> Garbage {
-        let service = format!("nagi-{}", options.address.prefix);
-        Garbage { service, safe_point: AtomicU64::new(0), work: Mutex::default() }
-    }
-
-    /// Versions that are needed to read at older timestamps may be gone, as far as this process knows.
-    pub(crate) fn safe_point(&self) -> u64 {
-        self.safe_point.load(SeqCst)
-    }
-
-    fn note(&self, core: &Core, safe_point: u64) {
-        let before = self.safe_point.fetch_max(safe_point, SeqCst);
-        let seconds = millis_of(before.max(safe_point)) / 1000;
-        core.client.calls().set(Count::SafePoint, seconds);
-    }
+fn note(core: &Core, safe_point: u64) {
+    let seconds = millis_of(core.garbage.advance(safe_point)) / 1000;
+    core.client.calls().set(Count::SafePoint, seconds);
 }
 
 fn is_time(last: Option<Instant>, each: Duration) -> bool {
@@ -109,7 +68,7 @@ pub(crate) fn tend(core: &Arc<Core>, leads: bool, watch: &mut Watch<'_>) -> Resu
     let Some(mut work) = garbage.work.try_lock() else { return Ok(()) };
     let each = core.options.garbage.each;
     if is_time(work.looked, LOOK_EACH.min(each)) {
-        garbage.note(core, core.client.safe_point()?);
+        note(core, core.client.safe_point()?);
         work.looked = Some(Instant::now());
     }
     if !leads {
@@ -191,7 +150,7 @@ fn collect(
     if !resolve_locks(core, target, watch)? {
         return Ok(());
     }
-    garbage.note(core, core.client.advance_safe_point(target)?);
+    note(core, core.client.advance_safe_point(target)?);
     core.client.calls().add(Count::CollectionRun, 1);
     Ok(())
 }

@@ -15,7 +15,7 @@
 //!   `outcome`: what became of a commit without an answer; `contact`: what the log says when the cluster does not
 //!   answer
 //! - `view`, `at`, `cursor`: snapshots; `txn`, `changes`: transactions; `ages`: how old their timestamps are
-//! - `garbage`: the safe point, up to which stores remove old versions; `driver`: what it asks of placement drivers
+//! - `garbage`, `safe_point`: up to which stores remove old versions; `driver`: requests to placement drivers
 //!
 //! What the contract asks and TiKV does not give is missing in `Capabilities`; what the store does instead is in
 //! docs/scale-out.md. The reasons are in docs/decisions/095 and 096.
@@ -47,6 +47,7 @@ mod outcome;
 mod page;
 mod regions;
 mod runtime;
+mod safe_point;
 mod stamps;
 mod tls;
 mod txn;

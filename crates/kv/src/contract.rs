@@ -62,9 +62,9 @@ pub trait Engine: Maintenance + Tuning {
     /// Begins a transaction. Dropping it without `commit` rolls it back. Its snapshot is taken at the first read.
     fn begin(&self, options: TxnOptions) -> Result<Box<dyn Txn>>;
 
-    /// Begins a transaction that reads at a stamp of the past, and writes nothing. The stamp has to be one that a reader
-    /// of any process has had, or that `advance` has returned for, so that all later commits have greater ones. The
-    /// snapshot ends as if it had been taken at that time (`Limits::snapshot_age_ms_max`).
+    /// Begins a transaction that reads at a stamp of the past, and writes nothing. The stamp has to be one that a
+    /// reader of any process has had, or that `advance` has returned for, so that all later commits have greater ones.
+    /// The snapshot ends as if it had been taken at that time (`Limits::snapshot_age_ms_max`).
     ///
     /// # Errors
     /// `SnapshotTooOld` if the engine keeps no versions of that time; one that keeps those of open snapshots only
@@ -117,7 +117,7 @@ pub trait Maintenance: Send + Sync {
         Ok(true)
     }
 
-    /// Ensures that versions of values which nobody may read any more are removed, where the engine does not do so by
+    /// Ensures that versions of values that no reader needs any more are removed, where the engine does not do so by
     /// itself. Called every few seconds in each process with the data; `leads` in one of them, or for a moment in two.
     /// May take minutes. `watch` as in `drop_range_watched`.
     fn tend_versions(&self, leads: bool, watch: &mut Watch<'_>) -> Result<()> {

@@ -280,7 +280,7 @@ fn another_node_goes_on_when_the_one_that_collects_is_gone() {
     drop(nodes);
 }
 
-/// What nobody can read any more takes no space, and what can be read is there. The store has smaller values in its
+/// Versions that no snapshot can read take no space, and what can be read is there. The store has smaller values in its
 /// tables.
 #[test]
 fn stores_release_the_space_of_old_versions() {

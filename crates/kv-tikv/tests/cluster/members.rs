@@ -11,8 +11,8 @@ use std::{
 
 use nagi_bson::{Doc, DocBuf, Value, doc};
 use nagi_store::{
-    BuildOptions, IndexSelector, Namespace, NodeMode, NodeOptions, RecordBuf, Store, StoreOptions,
-    WriteOptions, WriteTxn,
+    BuildOptions, CommitStamp, IndexSelector, Lifetime, Namespace, NodeMode, NodeOptions,
+    RecordBuf, Store, StoreOptions, Transaction, WriteOptions, WriteTxn,
 };
 
 use crate::cluster::{new_prefix, node};
@@ -124,4 +124,45 @@ fn nodes_that_insert_at_once_create_one_collection() {
     nodes[1].drop_database("d").expect("drops");
     let third = open(&prefix, 2);
     assert_eq!(third.catalog().iter().count(), 0);
+}
+
+/// The number of documents at a time that a node has told, or the code of the error.
+fn count_at(node: &Store, stamp: CommitStamp, namespace: &Namespace) -> Result<usize, i32> {
+    node.advance_to(stamp).map_err(|error| error.code().0)?;
+    let txn = Transaction::begin_at(node, stamp).map_err(|error| error.code().0)?;
+    let collection = txn.store().collection(namespace).expect("it is there");
+    let snapshot = txn.store().snapshot().map_err(|error| error.code().0)?;
+    let cursor = snapshot.reader().scan(&collection, true);
+    let mut cursor = cursor.map_err(|error| error.code().0)?;
+    let mut count = 0;
+    while cursor.advance().map_err(|error| error.code().0)? {
+        count += 1;
+    }
+    txn.check_open().map(|()| count).map_err(|error| error.code().0)
+}
+
+#[test]
+fn every_node_reads_what_was_committed_up_to_a_time() {
+    let prefix = new_prefix();
+    let nodes = [open(&prefix, 0), open(&prefix, 1)];
+    let namespace = Namespace::parse("d.c").expect("a name");
+    nodes[0].create_collection(&namespace, Doc::EMPTY).expect("creates");
+    let now = |node: &Store| Transaction::begin(node, Lifetime::Long).expect("begins").read_stamp();
+    let mut told = vec![now(&nodes[0])];
+    for n in 0..10 {
+        insert(&nodes[n % 2], &namespace, &doc! { "_id": (n as i32) });
+        told.push(now(&nodes[(n + 1) % 2]));
+    }
+    for (count, stamp) in told.iter().enumerate() {
+        for node in &nodes {
+            assert_eq!(count_at(node, *stamp, &namespace), Ok(count));
+        }
+    }
+    index(&nodes[1], &namespace, "a", false);
+    let old = CommitStamp(told[0].0 - (600 << 32));
+    for node in &nodes {
+        assert_eq!(count_at(node, told[9], &namespace), Err(246), "it has an index since");
+        assert_eq!(count_at(node, old, &namespace), Err(239));
+        assert_eq!(count_at(node, now(node), &namespace), Ok(10));
+    }
 }

@@ -168,7 +168,7 @@ pub(crate) fn safe_point() -> u64 {
     ask::<_, SafePoint>("/pdpb.PD/GetGCSafePoint", request).safe_point
 }
 
-/// Advances it, as a program does that asks nobody.
+/// Advances it, as a program does that looks at no service.
 pub(crate) fn advance(version: u64) {
     let request = SafePoint { header: header(), safe_point: version };
     ask::<_, SafePoint>("/pdpb.PD/UpdateGCSafePoint", request);

@@ -104,7 +104,7 @@ impl Snapshots {
     }
 }
 
-/// Refuses (239) times that no node keeps any more: the answer does not depend on the node that is asked.
+/// Refuses (239) times that no node keeps any more: all nodes answer the same.
 fn check_age(cx: &Context<'_>, clock: &ClusterClock, time: u64) -> Result<()> {
     let window = cx.server.settings.params.int("minSnapshotHistoryWindowInSeconds").max(1);
     let age = (clock.cluster() >> 32).saturating_sub(time >> 32);

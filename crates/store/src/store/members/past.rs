@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   board at the time    version 40
-//!   in memory            version 42: 12, 7      -->  collections 12 and 7 are read as they were, the others are the same
+//!   in memory            version 42: 12, 7      -->  12 and 7 are read as they were, the others are the same
 //!   board now            version 43: 9          -->  and 9, which may be in memory already
 //! ```
 //!
