@@ -10,7 +10,8 @@
 //! RocksDB's checksums detect a flipped bit when its block is read. They do not detect a truncated file list: a
 //! MANIFEST that lost its last record is a shorter, valid MANIFEST, and a log that lost its tail looks the same as
 //! after a crash. After an orderly shutdown everything is in table files, which are listed here, so any difference is
-//! damage. If it was too much to wait for, the log has the rest, up to the change that is named. Sizes and checksums are those of the files, encrypted or not.
+//! damage. If it was too much to wait for, the log has the rest, up to the change that is named.
+//! Sizes and checksums are those of the files, encrypted or not.
 //! The next start checks and removes the file. So after a crash there is none, and a torn tail of the log is accepted:
 //! its writes were not acknowledged as durable.
 
@@ -51,8 +52,8 @@ pub(crate) struct Settled {
 }
 
 /// Ends flushes and compactions. What is in memory, of `unflushed_bytes`, is written to table files, if that is little;
-/// otherwise the next start reads it from the log, which is synced. Both are recorded. If that fails, the next start reads
-/// the log as after a crash: nothing is lost.
+/// otherwise the next start reads it from the log, which is synced. Both are recorded. If that fails, the next start
+/// reads the log as after a crash: nothing is lost.
 pub(crate) fn settle(
     (dir, files): (&Path, &Path),
     db: &Db,

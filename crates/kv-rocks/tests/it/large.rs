@@ -115,7 +115,7 @@ fn an_open_reads_the_newest_entry_of_the_log_only() {
     assert!(engine.last_stamp().0 >= newest);
 }
 
-/// The thread that fills the cache keeps a block of each file while it reads backward, and no request is charged for it.
+/// The thread that fills the cache keeps a block of each file while it reads backward; no request is charged for it.
 #[test]
 fn the_cache_is_not_filled_with_more_large_values_than_it_has_room_for() {
     const LARGE: usize = 4 << 20;
