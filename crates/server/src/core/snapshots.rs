@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nagi_bson::DocWriter;
-use nagi_error::{Code, Result, bail};
+use nagi_error::{Code, Error, Result, bail};
 use nagi_store::{CommitStamp, End, Lifetime, Transaction};
 use parking_lot::Mutex;
 
@@ -109,13 +109,20 @@ fn check_age(cx: &Context<'_>, clock: &ClusterClock, time: u64) -> Result<()> {
     let window = cx.server.settings.params.int("minSnapshotHistoryWindowInSeconds").max(1);
     let age = (clock.cluster() >> 32).saturating_sub(time >> 32);
     if clock.has_past() && age > window.cast_unsigned() {
-        bail!(
-            Code::SNAPSHOT_TOO_OLD,
-            "Read timestamp {} is older than the oldest available timestamp.",
-            CommitStamp(time)
-        );
+        return Err(too_old(time));
     }
     Ok(())
+}
+
+/// The error for a time whose state is not there any more.
+pub(crate) fn too_old(time: u64) -> Error {
+    Error::new(
+        Code::SNAPSHOT_TOO_OLD,
+        format!(
+            "Read timestamp {} is older than the oldest available timestamp.",
+            CommitStamp(time)
+        ),
+    )
 }
 
 /// Runs a read on the snapshot that its read concern requests.

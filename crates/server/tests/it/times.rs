@@ -104,6 +104,28 @@ fn a_transaction_has_the_time_of_its_commit() {
 const WRITERS: i64 = 3;
 
 /// Inserts until `over` is set. Returns each document's number and the time of its reply.
+/// A transaction at a time has the state of that time, or is refused: it must not see what was committed since.
+#[test]
+fn a_transaction_at_a_time_sees_no_later_commit() {
+    let server = member();
+    let mut client = Client::new(&server);
+    let read = |client: &mut Client, number: i32, time: u64| {
+        let time = format!("{{$timestamp: {{t: {}, i: {}}}}}", time >> 32, time & 0xFFFF_FFFF);
+        let command = format!(
+            "{{find: 'c', lsid: {{id: {{$uuid: '11111111-1111-4111-8111-111111111111'}}}}, \
+              txnNumber: {{$numberLong: '{number}'}}, autocommit: false, startTransaction: true, \
+              readConcern: {{level: 'snapshot', atClusterTime: {time}}}}}"
+        );
+        client.run("test", parse(&command).as_doc())
+    };
+    let first = time(&run(&mut client, "{insert: 'c', documents: [{_id: 1}]}"));
+    let same = read(&mut client, 1, first);
+    assert!(is_ok(&same), "{same:?}");
+    run(&mut client, "{insert: 'c', documents: [{_id: 2}]}");
+    assert_eq!(read(&mut client, 2, first).get("code"), Value::Int32(239));
+    assert_eq!(read(&mut client, 3, first + (60 << 32)).get("code"), Value::Int32(72));
+}
+
 fn insert_all(server: &Arc<Server>, writer: i64, over: &AtomicBool) -> Vec<(i64, u64)> {
     let mut client = Client::new(server);
     let mut done = Vec::new();

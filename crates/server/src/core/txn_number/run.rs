@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use nagi_bson::{Doc, DocWriter};
 use nagi_error::{Code, Error, Result, bail, err};
-use nagi_store::{Durability, End, Lifetime, Statement, Transaction, WriteOptions};
+use nagi_store::{Durability, End, Lifetime, Statement, Store, Transaction, WriteOptions};
 use parking_lot::MutexGuard;
 
 use super::{
@@ -26,6 +26,7 @@ use super::{
 };
 use crate::clock;
 use crate::core::command::Context;
+use crate::core::snapshots::too_old;
 use crate::fsync::Writer;
 use crate::request::Request;
 
@@ -277,7 +278,7 @@ fn start(cx: &Context<'_>, request: &Request<'_>, scope: &mut Scope) -> Result<A
         id: WHOLE,
         before: None,
     }));
-    let txn = Arc::new(Transaction::begin(&store, Lifetime::Long)?);
+    let txn = Arc::new(begin_at(cx, request.generic.read_concern.at_cluster_time, &store)?);
     *scope.slot.open.lock() = Some(Open {
         txn: Arc::clone(&txn),
         number: scope.number,
@@ -292,6 +293,20 @@ fn start(cx: &Context<'_>, request: &Request<'_>, scope: &mut Scope) -> Result<A
     scope.state.is_undecided = false;
     scope.state.phase = Phase::Open(Arc::clone(&txn));
     count(&cx.server.clients.txn_sessions.started);
+    Ok(txn)
+}
+
+/// Begins a transaction with the state of a cluster time. A transaction reads and writes on the newest state, so 239 if
+/// there were commits after that time.
+fn begin_at(cx: &Context<'_>, time: Option<u64>, store: &Store) -> Result<Transaction> {
+    let Some((time, clock)) = time.zip(cx.server.cluster_clock()) else {
+        return Transaction::begin(store, Lifetime::Long);
+    };
+    clock.read_at(time)?;
+    let txn = Transaction::begin(store, Lifetime::Long)?;
+    if txn.read_stamp().0 > time {
+        return Err(too_old(time));
+    }
     Ok(txn)
 }
 
