@@ -1,12 +1,13 @@
 //! Requests of other origins, of programs that break HTTP, and too much of everything.
 
 use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nagi_server::Networks;
 
 use crate::harness::{Running, start, start_for};
-use crate::logins::{cookie, with_users};
+use crate::logins::{cookie, with_users, with_users_and};
 
 #[test]
 fn other_origins_get_nothing() {
@@ -206,30 +207,96 @@ fn replies_to_unknown_clients_give_their_places() {
     assert!(!has_ended(&mut stream), "that of a user");
 }
 
+/// Without authorization: commands of one client that run, wait and are refused are more than there are connections.
 #[test]
-fn one_too_many_is_told_to_come_again() {
+fn commands_that_wait_keep_out_no_other() {
     let running = start(false);
-    let hello = running.command("", "admin", "{hello: 1}");
-    let version = hello.as_doc().get("topologyVersion").as_doc().unwrap();
-    let version = nagi_bson::json::to_canonical(version);
-    let waits = format!("{{hello: 1, topologyVersion: {version}, maxAwaitTimeMS: 600000}}");
-    let mut held: Vec<_> = (0..64).map(|_| posted(&running, "", &waits)).collect();
-    let until = Instant::now() + Duration::from_secs(60);
-    let refused = loop {
-        let reply = running.get("/", "");
-        if reply.status == 503 {
-            break reply;
+    let waits = endless_wait(&running);
+    let mut held: Vec<_> = (0..70).map(|_| posted(&running, "", &waits)).collect();
+    for _ in 0..20 {
+        for path in ["/", "/api/figures", "/metrics", "/api/session"] {
+            assert_eq!(running.get(path, "").status, 200, "{path}");
         }
-        assert!(Instant::now() < until, "all places are taken");
-        // One whose request had not been read yet has given its place. Kept, it would need a descriptor for good.
-        held.retain_mut(|stream| !has_ended(stream));
         held.push(posted(&running, "", &waits));
-    };
-    assert_eq!(refused.status, 503, "{refused:?}");
-    assert_eq!(refused.header("retry-after"), Some("1"));
-    assert!(refused.body.contains("Too many requests"), "{}", refused.body);
+        // Kept, they would need descriptors for good.
+        held.retain_mut(|stream| !has_ended(stream));
+    }
     held.clear();
-    self::until("there are places again", || running.get("/", "").status == 200);
+    self::until("commands run again", || {
+        running.post("/api/command", "", "{db: 'admin', command: {ping: 1}}").status == 200
+    });
+}
+
+/// Beyond some that wait, those of one client are refused, and not only when their time is over.
+#[test]
+fn too_many_that_wait_of_one_user_are_refused_at_once() {
+    let running = with_users();
+    let (ann, bob) = (cookie(&running, "ann"), cookie(&running, "bob"));
+    let waits = endless_wait(&running);
+    // Four run and eight wait.
+    let mut held: Vec<_> = (0..13).map(|_| posted(&running, &bob, &waits)).collect();
+    let since = Instant::now();
+    let refused = loop {
+        let answered = held.iter_mut().find_map(|stream| {
+            stream.set_nonblocking(true).unwrap();
+            let mut bytes = [0; 4096];
+            let count = stream.read(&mut bytes).ok()?;
+            Some(String::from_utf8_lossy(&bytes[..count]).into_owned())
+        });
+        if let Some(text) = answered {
+            break text;
+        }
+        assert!(since.elapsed() < Duration::from_secs(10), "none is refused");
+        std::thread::yield_now();
+    };
+    assert!(refused.starts_with("HTTP/1.1 429"), "{refused}");
+    assert!(refused.to_ascii_lowercase().contains("retry-after: 1"), "{refused}");
+    assert!(refused.contains("Too many requests"), "{refused}");
+    assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
+    running.command(&ann, "admin", "{ping: 1}");
+}
+
+/// A client that loops with wrong passwords on more connections than there are.
+#[test]
+fn logins_that_wait_keep_out_no_user() {
+    let running = with_users_and(&[("authFailedDelayMs", "500")]);
+    let ann = cookie(&running, "ann");
+    let ends = AtomicBool::new(false);
+    let body = r#"{"user": "nobody", "password": "wrong", "db": "admin"}"#;
+    let mut asked = 0;
+    let seen = std::thread::scope(|threads| {
+        let attack = || {
+            let mut seen = [0_u32; 2];
+            while !ends.load(Ordering::Relaxed) {
+                match running.post("/api/login", "", body).status {
+                    401 => seen[0] += 1,
+                    429 => seen[1] += 1,
+                    // Its connection has given its place.
+                    status => assert_eq!(status, 0),
+                }
+            }
+            seen
+        };
+        let attackers: Vec<_> = (0..72).map(|_| threads.spawn(attack)).collect();
+        let until = Instant::now() + Duration::from_secs(4);
+        let mut failed = Vec::new();
+        while Instant::now() < until {
+            for path in ["/api/figures", "/metrics", "/api/session"] {
+                let status = running.get(path, &ann).status;
+                failed.extend((status != 200).then_some((path, status)));
+                asked += 1;
+            }
+            let ping = "{db: 'admin', command: {ping: 1}}";
+            let status = running.post("/api/command", &ann, ping).status;
+            failed.extend((status != 200).then_some(("/api/command", status)));
+        }
+        ends.store(true, Ordering::Relaxed);
+        let seen: Vec<_> = attackers.into_iter().map(|attacker| attacker.join().unwrap()).collect();
+        assert!(failed.is_empty(), "{failed:?} of {asked}");
+        seen
+    });
+    let sum = |at: usize| seen.iter().map(|seen| seen[at]).sum::<u32>();
+    assert!(sum(0) >= 4 && sum(1) > 0, "{} were tried, {} refused", sum(0), sum(1));
 }
 
 #[test]
@@ -268,6 +335,15 @@ fn posted(running: &Running, headers: &str, command: &str) -> std::net::TcpStrea
     stream
 }
 
+/// A command that waits for ten minutes.
+fn endless_wait(running: &Running) -> String {
+    // Not from the console, whose relaxed JSON does not keep the type of the counter: the command would fail at once.
+    let hello = running.direct("admin", nagi_bson::doc! { "hello": 1 }.as_doc());
+    let version = hello.as_doc().get("topologyVersion").as_doc().unwrap();
+    let version = nagi_bson::json::to_canonical(version);
+    format!("{{hello: 1, topologyVersion: {version}, maxAwaitTimeMS: 600000}}")
+}
+
 /// The number of operations of `find` that run.
 fn finds(running: &Running) -> usize {
     let asked = nagi_bson::doc! {
@@ -304,10 +380,7 @@ fn reads_of_clients_that_left_end() {
 fn long_commands_keep_nobody_from_the_rest() {
     let running = with_users();
     let (ann, bob) = (cookie(&running, "ann"), cookie(&running, "bob"));
-    let hello = running.command(&bob, "admin", "{hello: 1}");
-    let version = hello.as_doc().get("topologyVersion").as_doc().unwrap();
-    let version = nagi_bson::json::to_canonical(version);
-    let waits = format!("{{hello: 1, topologyVersion: {version}, maxAwaitTimeMS: 600000}}");
+    let waits = endless_wait(&running);
     let held: Vec<_> = (0..20).map(|_| posted(&running, &bob, &waits)).collect();
     let since = Instant::now();
     for _ in 0..3 {
