@@ -66,7 +66,7 @@ fn listen(console: &ConsoleOptions, port: u16) -> Option<(String, Vec<TcpListene
             Err(error) => {
                 log::warn!(target: "NETWORK", id = 8_200_233, address = address.as_str(),
                     error = error.to_string();
-                    "The web console cannot listen at an address: it stays off there until the server is started again");
+                    "The web console cannot listen at an address, and stays off there until a restart");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Places for work of one kind: so many at once in all, and of each client a share, so that one cannot keep out all.
 //!
-//! Those that find no place wait for one, in their order. A client has no more of them than a limit, so that it does not
-//! fill the connections of the console with requests that wait.
+//! Those that find no place wait for one, in their order. The number of them is limited for each client, so that one
+//! does not fill the console's connections with requests that wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;

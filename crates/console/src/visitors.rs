@@ -5,11 +5,11 @@
 //! silent, however many, keep out no other, and those of one address do not push out those of another. Those that do
 //! not read their replies count as silent after some seconds.
 //!
-//! A request that waits for its turn is as good as silent if its client has not logged in: logins, and whatever is asked
-//! where no login is needed.
+//! A request that waits for its turn is as good as silent if its client has not logged in: it wants to, or a login is
+//! not required.
 //!
-//! Where there is none of these, one gives its place to which a reply is sent, as a stream or a client that reads slowly,
-//! or a request of a user that waits for its turn. First come clients that have not logged in, then those of the address
+//! Without one of these, one gives its place to which a reply is sent, as a stream or a client that reads slowly, or
+//! where a user's request waits for its turn. First come clients that have not logged in, then those of the address
 //! that has the most. Only requests that run keep their places; there are fewer of them than connections.
 
 use std::cmp::Reverse;

@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Only locks that clients were told of are counted, and each `unlock` takes one of them. What is pending belongs to
-//! its command: nobody else can release it, and one that fails releases nothing of others.
+//! its command: no other can release it, and one that fails releases nothing of others.
 
 mod rounds;
 
@@ -360,7 +360,7 @@ mod tests {
         assert!(lock.is_stopped(Writer::OpenTransaction) && settle(&lock).is_empty());
         assert_eq!((second.unwrap().lock().unwrap(), lock.count()), (1, 1));
         assert!(lock.is_stopped(Writer::OpenTransaction) && !lock.holds_files_in_vain());
-        // One whose files nobody holds is no lock, nor one of a server that stops.
+        // One without the files is no lock, nor one of a server that stops.
         assert_eq!((lock.unlock(), settle(&lock)), (Some(0), vec![false]));
         assert!(lock.stop_writes(&mut || Ok(())).unwrap().lock().is_err());
         assert!(!lock.is_stopped(Writer::New) && settle(&lock).is_empty());

@@ -1,7 +1,7 @@
 //! Requests of other origins, of programs that break HTTP, and too much of everything.
 
 use std::io::{Read, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use nagi_server::Networks;
@@ -256,47 +256,57 @@ fn too_many_that_wait_of_one_user_are_refused_at_once() {
     running.command(&ann, "admin", "{ping: 1}");
 }
 
-/// A client that loops with wrong passwords on more connections than there are.
-#[test]
-fn logins_that_wait_keep_out_no_user() {
+/// The statuses other than 200 of a user's requests while 72 connections of so many addresses loop with wrong passwords;
+/// how many logins were tried, and how many refused because others wait.
+fn logins_of(addresses: u8) -> (Vec<(&'static str, u16)>, u32, u32) {
     let running = with_users_and(&[("authFailedDelayMs", "500")]);
     let ann = cookie(&running, "ann");
-    let ends = AtomicBool::new(false);
+    let (ends, tried, refused) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
     let body = r#"{"user": "nobody", "password": "wrong", "db": "admin"}"#;
-    let mut asked = 0;
-    let seen = std::thread::scope(|threads| {
-        let attack = || {
-            let mut seen = [0_u32; 2];
-            while !ends.load(Ordering::Relaxed) {
-                match running.post("/api/login", "", body).status {
-                    401 => seen[0] += 1,
-                    429 => seen[1] += 1,
-                    // Its connection has given its place.
-                    status => assert_eq!(status, 0),
+    let mut failed = Vec::new();
+    std::thread::scope(|threads| {
+        for attacker in 0..72 {
+            let address = std::net::Ipv4Addr::new(127, 0, 0, 1 + attacker % addresses);
+            let (running, ends, tried, refused) = (&running, &ends, &tried, &refused);
+            threads.spawn(move || {
+                while !ends.load(Ordering::Relaxed) {
+                    match running.post_from(address, "/api/login", "", body).status {
+                        401 => tried.fetch_add(1, Ordering::Relaxed),
+                        429 => refused.fetch_add(1, Ordering::Relaxed),
+                        // Its connection has given its place.
+                        _ => 0,
+                    };
                 }
-            }
-            seen
-        };
-        let attackers: Vec<_> = (0..72).map(|_| threads.spawn(attack)).collect();
+            });
+        }
         let until = Instant::now() + Duration::from_secs(4);
-        let mut failed = Vec::new();
         while Instant::now() < until {
             for path in ["/api/figures", "/metrics", "/api/session"] {
                 let status = running.get(path, &ann).status;
                 failed.extend((status != 200).then_some((path, status)));
-                asked += 1;
             }
             let ping = "{db: 'admin', command: {ping: 1}}";
             let status = running.post("/api/command", &ann, ping).status;
             failed.extend((status != 200).then_some(("/api/command", status)));
         }
         ends.store(true, Ordering::Relaxed);
-        let seen: Vec<_> = attackers.into_iter().map(|attacker| attacker.join().unwrap()).collect();
-        assert!(failed.is_empty(), "{failed:?} of {asked}");
-        seen
     });
-    let sum = |at: usize| seen.iter().map(|seen| seen[at]).sum::<u32>();
-    assert!(sum(0) >= 4 && sum(1) > 0, "{} were tried, {} refused", sum(0), sum(1));
+    (failed, tried.into_inner(), refused.into_inner())
+}
+
+#[test]
+fn logins_that_wait_keep_out_no_user() {
+    let (failed, tried, refused) = logins_of(1);
+    assert_eq!(failed, []);
+    assert!(tried >= 4 && refused > 0, "{tried} were tried, {refused} refused");
+}
+
+/// None of them has as many as may wait of one client.
+#[test]
+fn logins_of_many_addresses_keep_out_no_user() {
+    let (failed, tried, _) = logins_of(24);
+    assert_eq!(failed, []);
+    assert!(tried >= 4, "{tried}");
 }
 
 #[test]

@@ -95,7 +95,8 @@ fn unlock(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Res
     log::info!(target: "COMMAND", id = 8_200_400, lockCount = count;
         "fsyncUnlock completed: the server accepts writes again once lockCount is 0");
     match settle_files(cx, &mut || cx.check()) {
-        // Of an interrupted one the files follow once the disk lets them: an error would say that there still is a lock.
+        // When it is interrupted, the files follow once the disk lets them: an error would say that there still is a
+        // lock.
         Err(error) if cx.check().is_ok() && fsync.holds_files_in_vain() => return Err(error),
         _ => {}
     }
