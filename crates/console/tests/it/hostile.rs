@@ -256,8 +256,8 @@ fn too_many_that_wait_of_one_user_are_refused_at_once() {
     running.command(&ann, "admin", "{ping: 1}");
 }
 
-/// The statuses other than 200 of a user's requests while 72 connections of so many addresses loop with wrong passwords;
-/// how many logins were tried, and how many refused because others wait.
+/// The statuses other than 200 of a user's requests while 72 connections of so many addresses loop with wrong logins,
+/// the number of logins that were tried, and of those that were refused because others wait.
 fn logins_of(addresses: u8) -> (Vec<(&'static str, u16)>, u32, u32) {
     let running = with_users_and(&[("authFailedDelayMs", "500")]);
     let ann = cookie(&running, "ann");
