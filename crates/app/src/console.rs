@@ -65,7 +65,8 @@ fn listen(console: &ConsoleOptions, port: u16) -> Option<(String, Vec<TcpListene
             Ok(listener) => listeners.push(listener),
             Err(error) => {
                 log::warn!(target: "NETWORK", id = 8_200_233, address = address.as_str(),
-                    error = error.to_string(); "The web console cannot listen at an address");
+                    error = error.to_string();
+                    "The web console cannot listen at an address, and stays off there until a restart");
             }
         }
     }

@@ -13,7 +13,7 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nagi_error::Code;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use crate::answer::{self, Answer, bytes_answer};
 use crate::asked::Asked;
@@ -22,15 +22,9 @@ use crate::patience::Patience;
 use crate::refusal::Refusal;
 use crate::routes::ROUTES;
 use crate::state::{REPLY_UNIT, State};
-use crate::visitors::{Visit, Visitors};
+use crate::visitors::{CONNECTIONS_MAX, Serving, Visit, Visitors};
 use crate::{assets, guard, stream};
 
-/// The number of connections. A browser opens six, and one for the stream.
-const CONNECTIONS_MAX: usize = 64;
-/// The number of further clients that are told at one time that there is no place.
-const REFUSALS_MAX: usize = 16;
-/// The time that such a client has to send the head of its request.
-const REFUSAL_TIME_MAX: Duration = Duration::from_secs(2);
 /// The time that a client has to send the head of its next request.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 /// The time after which a client that acknowledges nothing has vanished. A stream sends something each second.
@@ -56,13 +50,10 @@ pub(crate) async fn run(
     listeners: Vec<StdListener>,
     stop: oneshot::Receiver<()>,
 ) {
-    let doors = Arc::new(Doors {
-        visitors: Visitors::new(CONNECTIONS_MAX),
-        refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
-    });
+    let visitors = Visitors::new(CONNECTIONS_MAX);
     for listener in listeners {
         match TcpListener::from_std(listener) {
-            Ok(listener) => drop(tokio::spawn(accept(state.clone(), listener, doors.clone()))),
+            Ok(listener) => drop(tokio::spawn(accept(state.clone(), listener, visitors.clone()))),
             Err(error) => {
                 log::warn!(target: "NETWORK", id = 8_200_230, error = error.to_string();
                     "The web console cannot use its socket");
@@ -80,13 +71,7 @@ pub(crate) async fn run(
     let _ = stop.await;
 }
 
-/// What all sockets share.
-struct Doors {
-    visitors: Arc<Visitors>,
-    refusals: Arc<Semaphore>,
-}
-
-async fn accept(state: Arc<State>, listener: TcpListener, doors: Arc<Doors>) {
+async fn accept(state: Arc<State>, listener: TcpListener, visitors: Arc<Visitors>) {
     loop {
         let Ok((socket, peer)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_AGAIN).await;
@@ -96,17 +81,11 @@ async fn accept(state: Arc<State>, listener: TcpListener, doors: Arc<Doors>) {
             continue;
         }
         let Ok(watched) = socket.as_fd().try_clone_to_owned() else { continue };
-        match doors.visitors.enter(peer.ip(), watched) {
-            Some(visit) => drop(tokio::spawn(serve(state.clone(), socket, peer, visit))),
-            None => {
-                // Beyond this limit, too, clients are disconnected: they try again.
-                let Ok(permit) = doors.refusals.clone().try_acquire_owned() else { continue };
-                tokio::spawn(async move {
-                    refuse(socket).await;
-                    drop(permit);
-                });
-            }
-        }
+        // There always is one that gives its place, as fewer requests run at once than there are places.
+        let Some(visit) = visitors.enter(peer.ip(), watched) else { continue };
+        tokio::spawn(serve(state.clone(), socket, peer, visit));
+        // Its request is read before many others come: until then its place is as good as that of a silent client.
+        tokio::task::yield_now().await;
     }
 }
 
@@ -132,20 +111,6 @@ async fn serve(state: Arc<State>, socket: TcpStream, peer: SocketAddr, visit: Vi
         .await;
 }
 
-/// Answers one request of a client for which there is no place.
-async fn refuse(socket: TcpStream) {
-    let service = service_fn(|_: Request<Incoming>| async {
-        Ok::<_, Infallible>(Refusal::busy("Too many requests are being answered").answer())
-    });
-    let _ = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(REFUSAL_TIME_MAX)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(Patience::new(socket, REFUSAL_TIME_MAX)), service)
-        .await;
-}
-
 async fn answer(
     state: Arc<State>,
     request: Request<Incoming>,
@@ -161,7 +126,7 @@ async fn answer(
         Ok(()) => match Asked::read(request, peer, local, client).await {
             Ok(asked) => {
                 let serving = visit.serve(state.knows(&asked));
-                let answered = route(state, asked).await;
+                let answered = route(state, asked, &serving).await;
                 serving.sends();
                 answered.map(|answer| answer::tied(answer, serving))
             }
@@ -176,7 +141,7 @@ async fn answer(
     })
 }
 
-async fn route(state: Arc<State>, mut asked: Asked) -> Result<Answer, Refusal> {
+async fn route(state: Arc<State>, mut asked: Asked, serving: &Serving) -> Result<Answer, Refusal> {
     if asked.method == Method::HEAD {
         // The same reply; hyper sends its head only.
         asked.method = Method::GET;
@@ -200,6 +165,7 @@ async fn route(state: Arc<State>, mut asked: Asked) -> Result<Answer, Refusal> {
         return Err(Refusal::new(status, Code::COMMAND_NOT_FOUND, "There is nothing at this path"));
     };
     let place = state.place(&asked).await?;
+    serving.runs();
     let replies = state.replies.clone();
     let ran = tokio::task::spawn_blocking(move || {
         nagi_server::set_log_context("console");

@@ -20,7 +20,7 @@ use crate::places::{Place, Places};
 use crate::refusal::Refusal;
 use crate::sessions::{Session, Sessions, token_of};
 use crate::streams::Streams;
-use crate::visitors;
+use crate::visitors::{self, CONNECTIONS_MAX};
 
 /// Logins that are tried at the same time: a refused one occupies its thread as long as the server delays it. One
 /// address has half of them.
@@ -30,6 +30,12 @@ const COMMANDS_MAX: usize = 8;
 /// Other requests that run at the same time. They take milliseconds.
 const OTHERS_MAX: usize = 8;
 pub(crate) const PLACES_MAX: usize = LOGINS_MAX + COMMANDS_MAX + OTHERS_MAX;
+// Requests that run keep their connections: there are others that give way.
+const _: () = assert!(PLACES_MAX < CONNECTIONS_MAX);
+/// Logins of one address, or commands of one user, that wait for their turn: twice its share.
+const WAITING_MAX: usize = 8;
+/// Other requests that wait: as many as there are connections, since they soon have their turn.
+const OTHERS_WAITING_MAX: usize = CONNECTIONS_MAX;
 /// The time that a request waits for its turn.
 const WAIT_MAX: Duration = Duration::from_secs(15);
 /// The large replies that have not been sent yet, all together.
@@ -96,9 +102,9 @@ impl State {
             events: broadcast::Sender::new(32),
             alerts,
             sessions: Sessions::default(),
-            logins: Places::new(LOGINS_MAX, LOGINS_MAX / 2, WAIT_MAX),
-            commands: Places::new(COMMANDS_MAX, COMMANDS_MAX / 2, WAIT_MAX),
-            others: Places::new(OTHERS_MAX, OTHERS_MAX, WAIT_MAX),
+            logins: Places::new(LOGINS_MAX, LOGINS_MAX / 2, WAITING_MAX, WAIT_MAX),
+            commands: Places::new(COMMANDS_MAX, COMMANDS_MAX / 2, WAITING_MAX, WAIT_MAX),
+            others: Places::new(OTHERS_MAX, OTHERS_MAX, OTHERS_WAITING_MAX, WAIT_MAX),
             replies: Arc::new(Semaphore::new(REPLIES_BYTES_MAX / REPLY_UNIT)),
             streams: Arc::default(),
         }
@@ -107,9 +113,9 @@ impl State {
     /// Waits for the turn of a request. Commands and logins may take long, so they have places of their own.
     ///
     /// # Errors
-    /// If its turn does not come in time.
+    /// If its turn does not come in time, or too many requests of its client wait.
     pub(crate) async fn place(&self, asked: &Asked) -> Result<Place, Refusal> {
-        let address = || asked.peer.ip().to_canonical().to_string();
+        let address = || visitors::source(asked.peer.ip()).to_string();
         let path = asked.path.as_str();
         let (places, client) = if path == "/api/login" || self.is_new_scraper(asked) {
             (&self.logins, address())

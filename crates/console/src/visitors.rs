@@ -5,9 +5,12 @@
 //! silent, however many, keep out no other, and those of one address do not push out those of another. Those that do
 //! not read their replies count as silent after some seconds.
 //!
-//! Where none is silent, one gives its place to which a reply is sent: a stream, or a client that reads slowly. First
-//! come clients that have not logged in, then those of the address that has the most. Only requests that run keep their
-//! places, whose number is bounded.
+//! A request that waits for its turn is as good as silent if its client has not logged in: it wants to, or a login is
+//! not required.
+//!
+//! Without one of these, one gives its place to which a reply is sent, as a stream or a client that reads slowly, or
+//! where a user's request waits for its turn. First come clients that have not logged in, then those of the address
+//! that has the most. Only requests that run keep their places; there are fewer of them than connections.
 
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv6Addr};
@@ -20,6 +23,8 @@ use rustix::net::{Shutdown, shutdown};
 
 use crate::patience::Unread;
 
+/// The number of connections. A browser opens six, and one for the stream.
+pub(crate) const CONNECTIONS_MAX: usize = 64;
 /// A connection whose reply has been unread for so long may lose its place.
 const UNREAD_MAX: Duration = Duration::from_secs(3);
 /// The part of an IPv6 address that a network has as a whole.
@@ -46,6 +51,8 @@ struct Guest {
     requests: usize,
     /// The turn of its beginning, or of the end of its last request.
     since: u64,
+    /// Its last request waits for its turn.
+    waits: bool,
     /// The reply of its last request is there, and is being sent if the request has not ended.
     sends: bool,
     /// Its last request was that of a user who has logged in.
@@ -89,6 +96,7 @@ impl Visitors {
             socket: socket.clone(),
             requests: 0,
             since: id,
+            waits: false,
             sends: false,
             is_known: false,
             unread: unread.clone(),
@@ -114,13 +122,17 @@ impl Open {
             });
             found.map(|(place, _)| place)
         };
-        among(Guest::is_silent, false).or_else(|| among(|guest| guest.sends, true))
+        among(Guest::gives_way, false).or_else(|| among(|guest| guest.sends || guest.waits, true))
     }
 }
 
 impl Guest {
     fn is_silent(&self) -> bool {
         self.requests == 0 || self.unread.lasts(UNREAD_MAX)
+    }
+
+    fn gives_way(&self) -> bool {
+        self.is_silent() || self.waits && !self.is_known
     }
 }
 
@@ -144,10 +156,11 @@ impl Visit {
         &self.unread
     }
 
-    /// A request has arrived as a whole; `is_known`: that of a user who has logged in.
+    /// A request has arrived as a whole and waits for its turn; `is_known`: that of a user who has logged in.
     pub(crate) fn serve(self: &Arc<Visit>, is_known: bool) -> Serving {
         if let Some(guest) = self.visitors.open.lock().guest(self.id) {
             guest.requests += 1;
+            guest.waits = true;
             guest.sends = false;
             guest.is_known = is_known;
         }
@@ -162,9 +175,17 @@ impl Drop for Visit {
 }
 
 impl Serving {
+    /// Its turn has come.
+    pub(crate) fn runs(&self) {
+        if let Some(guest) = self.0.visitors.open.lock().guest(self.0.id) {
+            guest.waits = false;
+        }
+    }
+
     /// The reply is there.
     pub(crate) fn sends(&self) {
         if let Some(guest) = self.0.visitors.open.lock().guest(self.0.id) {
+            guest.waits = false;
             guest.sends = true;
         }
     }
@@ -209,20 +230,26 @@ mod tests {
         fn is_open(&mut self) -> bool {
             self.far.read(&mut [0; 1]).is_err()
         }
+
+        fn runs(&self, is_known: bool) -> Serving {
+            let serving = self.visit.serve(is_known);
+            serving.runs();
+            serving
+        }
     }
 
     #[test]
     fn the_oldest_silent_connection_gives_its_place() {
         let visitors = Visitors::new(3);
         let mut all: Vec<_> = (0..3).map(|_| enter(&visitors, "10.0.0.1")).collect();
-        let first = all[0].visit.serve(false);
+        let first = all[0].runs(false);
         let mut fourth = enter(&visitors, "10.0.0.1");
         assert!(all[0].is_open() && !all[1].is_open() && all[2].is_open() && fourth.is_open());
         // Its request is over: it is the youngest now.
         drop(first);
         let fifth = enter(&visitors, "10.0.0.1");
         assert!(all[0].is_open() && !all[2].is_open() && fourth.is_open());
-        let serving = [&all[0], &fourth, &fifth].map(|client| client.visit.serve(false));
+        let serving = [&all[0], &fourth, &fifth].map(|client| client.runs(false));
         assert!(try_enter(&visitors, "10.0.0.1").is_none());
         // The end of a connection that has lost its place does not take another's.
         all.truncate(1);
@@ -236,7 +263,7 @@ mod tests {
     fn a_client_that_does_not_read_its_reply_gives_its_place() {
         let visitors = Visitors::new(2);
         let mut all = [(); 2].map(|()| enter(&visitors, "10.0.0.1"));
-        let _serving = [&all[0], &all[1]].map(|client| client.visit.serve(false));
+        let _serving = [&all[0], &all[1]].map(|client| client.runs(false));
         let now = std::time::Instant::now();
         all[0].visit.unread().begin(now);
         assert!(try_enter(&visitors, "10.0.0.1").is_none());
@@ -252,7 +279,7 @@ mod tests {
             .iter()
             .map(|address| enter(&visitors, address))
             .collect();
-        let serving: Vec<_> = all.iter().map(|client| client.visit.serve(true)).collect();
+        let serving: Vec<_> = all.iter().map(|client| client.runs(true)).collect();
         assert!(try_enter(&visitors, "10.0.0.3").is_none());
         [1, 2, 3].iter().for_each(|at| serving[*at].sends());
         // The oldest of the address that has the most.
@@ -262,14 +289,38 @@ mod tests {
             [true, false, true, true]
         );
         // One that has not logged in is the first, wherever it comes from.
-        let unknown = further.visit.serve(false);
+        let unknown = further.runs(false);
         unknown.sends();
         let last = enter(&visitors, "10.0.0.1");
         assert!(!further.is_open() && all[2].is_open() && all[3].is_open());
-        let _running = last.visit.serve(true);
+        let _running = last.runs(true);
         // A further request of the same connection keeps the place again.
-        let _again = [&all[2], &all[3]].map(|client| client.visit.serve(true));
+        let _again = [&all[2], &all[3]].map(|client| client.runs(true));
         assert!(try_enter(&visitors, "10.0.0.3").is_none());
+    }
+
+    #[test]
+    fn a_request_that_waits_for_its_turn_gives_its_place() {
+        let visitors = Visitors::new(4);
+        let addresses = ["10.0.0.2", "10.0.0.1", "10.0.0.1", "10.0.0.1"];
+        let mut all = addresses.map(|address| enter(&visitors, address));
+        let user = all[0].visit.serve(true);
+        let _running = all[1].runs(false);
+        let unknown = [&all[2], &all[3]].map(|client| client.visit.serve(false));
+        // One that has just come and sent nothing yet stays, as its address has fewer.
+        let mut third = enter(&visitors, "10.0.0.3");
+        let fourth = enter(&visitors, "10.0.0.4");
+        let are_open = |all: &mut [Client; 4]| all.each_mut().map(Client::is_open);
+        assert_eq!(are_open(&mut all), [true, true, false, false]);
+        assert!(third.is_open());
+        drop(unknown);
+        let _runs = [third.runs(true), fourth.runs(true)];
+        // That of a user goes if there is nothing else, unless its turn has come.
+        user.runs();
+        assert!(try_enter(&visitors, "10.0.0.5").is_none());
+        let _waits = all[0].visit.serve(true);
+        assert!(try_enter(&visitors, "10.0.0.5").is_some());
+        assert_eq!(are_open(&mut all), [false, true, false, false]);
     }
 
     #[test]

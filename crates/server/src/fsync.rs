@@ -1,5 +1,5 @@
 //! The lock of `fsync: {lock: true}`: new writes wait until it is released, and the command returns only when the
-//! running writes have finished.
+//! running writes have finished, and the disk has what they wrote.
 //!
 //! ```text
 //!   writer                          fsync
@@ -13,6 +13,14 @@
 //! A running write may wait for a transaction that is open. So the statements of open transactions, and their commits,
 //! run until the lock is `held`: they read that in place of `locked`, and the command looks for writes again after it
 //! has set it.
+//!
+//! ```text
+//!   stop_writes                    the engine's files are held, the log is synced      lock
+//!   -- waits for running writes --|------------------- Pending -----------------------|-- counted --> unlock
+//! ```
+//!
+//! Only locks that clients were told of are counted, and each `unlock` takes one of them. What is pending belongs to
+//! its command: no other can release it, and one that fails releases nothing of others.
 
 mod rounds;
 
@@ -37,17 +45,24 @@ pub(crate) struct FsyncLock {
     /// Running writes, by the core on which they began.
     writing: PerCore<AtomicI64>,
     released: Condvar,
-    /// The files are held for the locks. It is locked while that changes.
-    files: Mutex<bool>,
+    /// Locked by the thread that holds or releases the files.
+    settling: Mutex<()>,
 }
 
 #[derive(Default)]
 struct Count {
-    /// Locks that are held.
+    /// Locks that are held, as clients were told.
     locks: i64,
+    /// Commands that have stopped writes and wait for the disk. They cannot be unlocked.
+    pending: i64,
     /// Commands that wait for the running writes. They cannot be unlocked.
     waiting: i64,
+    /// The engine's files are held.
+    files: bool,
 }
+
+/// A lock that is being taken: no write is running, and none may begin. Dropped, it leaves the locks of others alone.
+pub(crate) struct Pending<'l>(&'l FsyncLock);
 
 /// The interrupt check of a wait.
 type Check<'c> = &'c mut dyn FnMut() -> Result<()>;
@@ -74,19 +89,17 @@ impl Drop for Writing<'_> {
 const LOOK: Duration = Duration::from_millis(20);
 
 impl FsyncLock {
-    /// Locks once more, waits for the running writes and returns the new count.
+    /// Stops new writes and waits for the running ones.
     ///
     /// # Errors
-    /// Those of `check`, the interrupt check of the wait. The lock is then not taken.
-    pub(crate) fn lock(&self, check: &mut dyn FnMut() -> Result<()>) -> Result<i64> {
+    /// Those of `check`, the interrupt check of the wait, and 11600 if the server is being stopped. Writes are then not
+    /// stopped by this call any more.
+    pub(crate) fn stop_writes(&self, check: Check<'_>) -> Result<Pending<'_>> {
         let mut count = self.count.lock();
         count.waiting += 1;
-        let held = loop {
-            if self.closed.load(Ordering::SeqCst) {
-                break Err(Error::new(
-                    Code::INTERRUPTED_AT_SHUTDOWN,
-                    "the server is being stopped",
-                ));
+        let stopped = loop {
+            if self.is_closed() {
+                break Err(closed());
             }
             self.locked.store(true, Ordering::SeqCst);
             if self.hold() {
@@ -98,20 +111,29 @@ impl FsyncLock {
             self.released.wait_for(&mut count, LOOK / 10);
         };
         count.waiting -= 1;
-        match held {
-            Ok(()) => count.locks += 1,
+        match stopped {
+            Ok(()) => count.pending += 1,
             Err(_) => self.release_if_unused(&count),
         }
-        held.map(|()| count.locks)
+        stopped.map(|()| Pending(self))
     }
 
-    /// Writes go on if there is no lock any more.
+    /// Writes go on if no lock needs them to wait any more.
     fn release_if_unused(&self, count: &Count) {
-        if count.locks == 0 {
+        if !self.is_used(count) {
             self.held.store(false, Ordering::SeqCst);
-            self.locked.store(count.waiting > 0, Ordering::SeqCst);
+            self.locked.store(count.waiting > 0 && !self.is_closed(), Ordering::SeqCst);
         }
         self.released.notify_all();
+    }
+
+    /// There is a lock, or one that only waits for the disk.
+    fn is_used(&self, count: &Count) -> bool {
+        count.locks + count.pending > 0 && !self.is_closed()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 
     /// Holds the lock if no write is running. The mutex is locked.
@@ -129,7 +151,8 @@ impl FsyncLock {
         holds
     }
 
-    /// Unlocks once and returns the remaining count, or `None` if it was not locked.
+    /// Releases one of the counted locks and returns their remaining number; `None` if there was none. Those that are
+    /// pending go on to stop writes.
     pub(crate) fn unlock(&self) -> Option<i64> {
         let mut count = self.count.lock();
         if count.locks == 0 {
@@ -155,26 +178,42 @@ impl FsyncLock {
         self.count.lock().locks
     }
 
-    /// Calls `change` with whether the files are held, if that is not as it should be: they are from the first lock to
-    /// the last one. Called by one thread at a time.
+    /// The files are held, and no lock needs that: their release has failed, or has not happened yet.
+    pub(crate) fn holds_files_in_vain(&self) -> bool {
+        let count = self.count.lock();
+        count.files && !self.is_used(&count)
+    }
+
+    /// Calls `change` with whether the files are to be held until they are as they should be: held from the first lock
+    /// that is pending to the end of the last one.
     ///
     /// # Errors
-    /// Those of `change`, and of the interrupt check that it is called with: the last lock was released, or there is
-    /// one again. The files are then as they were.
+    /// Those of `change`; the files are then as they were. It is called with an interrupt check that fails once what it
+    /// does is not wanted any more, which is no error of this function.
     pub(crate) fn settle_files(
         &self,
-        change: impl FnOnce(bool, Check<'_>) -> Result<()>,
+        mut change: impl FnMut(bool, Check<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut held = self.files.lock();
-        let wanted = self.count() > 0;
-        if *held != wanted {
-            change(wanted, &mut || match (self.count() > 0) == wanted {
+        let _turn = self.settling.lock();
+        loop {
+            let (held, wanted) = {
+                let count = self.count.lock();
+                (count.files, self.is_used(&count))
+            };
+            if held == wanted {
+                return Ok(());
+            }
+            let is_wanted = || self.is_used(&self.count.lock()) == wanted;
+            let changed = change(wanted, &mut || match is_wanted() {
                 true => Ok(()),
-                false => bail!(Code::OPERATION_FAILED, "The fsync lock was released meanwhile"),
-            })?;
-            *held = wanted;
+                false => bail!(Code::OPERATION_FAILED, "The fsync lock was given up meanwhile"),
+            });
+            match changed {
+                Ok(()) => self.count.lock().files = wanted,
+                Err(error) if is_wanted() => return Err(error),
+                Err(_) => {}
+            }
         }
-        Ok(())
     }
 
     /// Begins a write; `None` if it must first wait for the release of the lock.
@@ -209,16 +248,64 @@ impl FsyncLock {
     }
 }
 
+fn closed() -> Error {
+    Error::new(Code::INTERRUPTED_AT_SHUTDOWN, "the server is being stopped")
+}
+
+impl Pending<'_> {
+    /// Makes it a lock, which counts until it is unlocked, and returns the new count.
+    ///
+    /// # Errors
+    /// 11600 if the server is being stopped, and 8 if the files are not held. There is no lock then.
+    pub(crate) fn lock(self) -> Result<i64> {
+        let mut count = self.0.count.lock();
+        if self.0.is_closed() {
+            return Err(closed());
+        }
+        if !count.files {
+            return Err(Error::bug("an fsync lock without the files"));
+        }
+        count.locks += 1;
+        Ok(count.locks)
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        let mut count = self.0.count.lock();
+        count.pending -= 1;
+        self.0.release_if_unused(&count);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Takes a lock on a disk that is fast.
+    fn take(lock: &FsyncLock) -> Result<i64> {
+        let pending = lock.stop_writes(&mut || Ok(()))?;
+        settle(lock);
+        pending.lock()
+    }
+
+    /// Whether the files were held and released, in this order.
+    fn settle(lock: &FsyncLock) -> Vec<bool> {
+        let mut changes = Vec::new();
+        let change = |held, _: Check<'_>| {
+            changes.push(held);
+            Ok(())
+        };
+        lock.settle_files(change).unwrap();
+        changes
+    }
 
     #[test]
     fn open_transactions_go_on_until_it_is_held() {
         let lock = FsyncLock::default();
         let running = lock.begin_write(Writer::New).unwrap();
         std::thread::scope(|threads| {
-            let locks = threads.spawn(|| lock.lock(&mut || Ok(())).unwrap());
+            let locks = threads.spawn(|| take(&lock).unwrap());
             while !lock.locked.load(Ordering::SeqCst) {
                 std::thread::yield_now();
             }
@@ -230,7 +317,7 @@ mod tests {
             assert_eq!(locks.join().unwrap(), 1);
         });
         assert!(lock.begin_write(Writer::OpenTransaction).is_none());
-        assert_eq!(lock.lock(&mut || Ok(())).unwrap(), 2);
+        assert_eq!(take(&lock).unwrap(), 2);
         assert_eq!(lock.unlock(), Some(1));
         assert!(lock.begin_write(Writer::OpenTransaction).is_none());
         assert_eq!(lock.unlock(), Some(0));
@@ -243,7 +330,7 @@ mod tests {
         let lock = FsyncLock::default();
         let running = lock.begin_write(Writer::New).unwrap();
         std::thread::scope(|threads| {
-            let locks = [(); 2].map(|()| threads.spawn(|| lock.lock(&mut || Ok(())).unwrap()));
+            let locks = [(); 2].map(|()| threads.spawn(|| take(&lock).unwrap()));
             while lock.count.lock().waiting < 2 {
                 std::thread::yield_now();
             }
@@ -254,32 +341,69 @@ mod tests {
             counts.sort_unstable();
             assert_eq!(counts, [1, 2]);
         });
-        let mut calls = Vec::new();
-        let mut settle = || {
-            let change = |held, _: Check<'_>| {
-                calls.push(held);
-                Ok(())
-            };
-            lock.settle_files(change).unwrap();
-        };
-        settle();
-        settle();
-        assert_eq!(lock.unlock(), Some(1));
-        settle();
-        assert_eq!(lock.unlock(), Some(0));
-        settle();
-        assert_eq!(calls, [true, false]);
+        assert!(settle(&lock).is_empty());
+        assert_eq!((lock.unlock(), settle(&lock)), (Some(1), vec![]));
+        assert_eq!((lock.unlock(), lock.holds_files_in_vain()), (Some(0), true));
+        assert_eq!((settle(&lock), lock.holds_files_in_vain()), (vec![false], false));
         assert!(!lock.is_stopped(Writer::New));
+    }
+
+    #[test]
+    fn one_that_is_pending_releases_only_itself_and_cannot_be_unlocked() {
+        let lock = FsyncLock::default();
+        assert_eq!(take(&lock).unwrap(), 1);
+        let (first, second) = (lock.stop_writes(&mut || Ok(())), lock.stop_writes(&mut || Ok(())));
+        // The lock is that of another command; there is none beside it.
+        assert_eq!((lock.unlock(), lock.unlock(), lock.count()), (Some(0), None, 0));
+        assert!(lock.is_stopped(Writer::OpenTransaction));
+        drop(first.unwrap());
+        assert!(lock.is_stopped(Writer::OpenTransaction) && settle(&lock).is_empty());
+        assert_eq!((second.unwrap().lock().unwrap(), lock.count()), (1, 1));
+        assert!(lock.is_stopped(Writer::OpenTransaction) && !lock.holds_files_in_vain());
+        // One without the files is no lock, nor one of a server that stops.
+        assert_eq!((lock.unlock(), settle(&lock)), (Some(0), vec![false]));
+        assert!(lock.stop_writes(&mut || Ok(())).unwrap().lock().is_err());
+        assert!(!lock.is_stopped(Writer::New) && settle(&lock).is_empty());
+        let pending = lock.stop_writes(&mut || Ok(())).unwrap();
+        assert_eq!(settle(&lock), [true]);
+        lock.release_all();
+        assert_eq!(pending.lock().unwrap_err().code(), Code::INTERRUPTED_AT_SHUTDOWN);
+        assert_eq!((lock.count(), settle(&lock)), (0, vec![false]));
+    }
+
+    #[test]
+    fn files_that_are_not_wanted_any_more_are_no_error() {
+        let lock = FsyncLock::default();
+        let mut pending = Some(lock.stop_writes(&mut || Ok(())).unwrap());
+        let mut calls = Vec::new();
+        let change = |held, check: Check<'_>| {
+            calls.push(held);
+            check()?;
+            drop(pending.take());
+            check()
+        };
+        lock.settle_files(change).unwrap();
+        // Held in spite of that, they are released; the failure of the disk is that of who waits for it.
+        pending = Some(lock.stop_writes(&mut || Ok(())).unwrap());
+        let change = |held, _: Check<'_>| {
+            calls.push(held);
+            drop(pending.take());
+            Ok(())
+        };
+        lock.settle_files(change).unwrap();
+        assert_eq!(calls, [true, true, false]);
+        let _pending = lock.stop_writes(&mut || Ok(())).unwrap();
+        lock.settle_files(|_, _| Err(Error::bug("disk"))).unwrap_err();
     }
 
     #[test]
     fn a_wait_that_fails_and_a_stop_leave_no_lock() {
         let lock = FsyncLock::default();
         let running = lock.begin_write(Writer::New).unwrap();
-        lock.lock(&mut || Err(Error::bug("interrupted"))).unwrap_err();
+        assert!(lock.stop_writes(&mut || Err(Error::bug("interrupted"))).is_err());
         assert!(!lock.is_stopped(Writer::New));
         std::thread::scope(|threads| {
-            let locks = threads.spawn(|| lock.lock(&mut || Ok(())));
+            let locks = threads.spawn(|| take(&lock));
             while lock.count.lock().waiting == 0 {
                 std::thread::yield_now();
             }
@@ -307,7 +431,7 @@ mod tests {
                 });
             }
             for _ in 0..200 {
-                lock.lock(&mut || Ok(())).unwrap();
+                take(&lock).unwrap();
                 let seen: i64 = (0..100).map(|_| running.load(Ordering::SeqCst)).sum();
                 assert_eq!(seen, 0);
                 assert_eq!(lock.unlock(), Some(0));

@@ -1,7 +1,7 @@
 //! A console of a server in memory, and a client that writes raw requests.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use nagi_server::{
     Log, LogDestination, Networks, OplogLimits, Peer, Server, ServerBuilder, ServerConfig,
 };
 use nagi_store::{Store, StoreOptions};
+use rustix::net;
 
 pub(crate) struct Running {
     pub(crate) server: Arc<Server>,
@@ -120,36 +121,43 @@ impl Reply {
     }
 }
 
+fn sent(mut stream: TcpStream, bytes: &[u8], is_all: bool) -> Reply {
+    // The server may refuse before it has read all.
+    let _ = stream.write_all(bytes);
+    if is_all {
+        let _ = stream.shutdown(Shutdown::Write);
+    }
+    let mut all = Vec::new();
+    let _ = stream.read_to_end(&mut all);
+    let text = String::from_utf8_lossy(&all).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+    Reply { status, head: head.to_owned(), body: body.to_owned() }
+}
+
 impl Running {
     pub(crate) fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        self.connect_from(Ipv4Addr::LOCALHOST)
+    }
+
+    /// A connection of the client with this address of the machine.
+    pub(crate) fn connect_from(&self, address: Ipv4Addr) -> TcpStream {
+        let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).unwrap();
+        net::bind(&socket, &SocketAddrV4::new(address, 0)).unwrap();
+        net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port)).unwrap();
+        let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream
     }
 
     /// Sends bytes on a connection of their own and reads until the other side closes it.
     pub(crate) fn raw(&self, bytes: &[u8]) -> Reply {
-        self.sent(bytes, false)
+        sent(self.connect(), bytes, false)
     }
 
     /// The same, and says that no more bytes come.
     pub(crate) fn cut(&self, bytes: &[u8]) -> Reply {
-        self.sent(bytes, true)
-    }
-
-    fn sent(&self, bytes: &[u8], is_all: bool) -> Reply {
-        let mut stream = self.connect();
-        // The server may refuse before it has read all.
-        let _ = stream.write_all(bytes);
-        if is_all {
-            let _ = stream.shutdown(Shutdown::Write);
-        }
-        let mut all = Vec::new();
-        let _ = stream.read_to_end(&mut all);
-        let text = String::from_utf8_lossy(&all).into_owned();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
-        Reply { status, head: head.to_owned(), body: body.to_owned() }
+        sent(self.connect(), bytes, true)
     }
 
     pub(crate) fn get(&self, path: &str, headers: &str) -> Reply {
@@ -159,15 +167,24 @@ impl Running {
     }
 
     pub(crate) fn post(&self, path: &str, headers: &str, body: &str) -> Reply {
+        self.post_from(Ipv4Addr::LOCALHOST, path, headers, body)
+    }
+
+    /// The same, as the client with this address.
+    pub(crate) fn post_from(
+        &self,
+        address: Ipv4Addr,
+        path: &str,
+        headers: &str,
+        body: &str,
+    ) -> Reply {
         let head = "content-type: application/json\r\nx-nagi-console: 1\r\n";
-        self.raw(
-            format!(
-                "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{head}\
-                 content-length: {}\r\n{headers}\r\n{body}",
-                body.len()
-            )
-            .as_bytes(),
-        )
+        let text = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{head}\
+             content-length: {}\r\n{headers}\r\n{body}",
+            body.len()
+        );
+        sent(self.connect_from(address), text.as_bytes(), false)
     }
 
     pub(crate) fn command(&self, headers: &str, db: &str, command: &str) -> DocBuf {

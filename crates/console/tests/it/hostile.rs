@@ -1,12 +1,13 @@
 //! Requests of other origins, of programs that break HTTP, and too much of everything.
 
 use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use nagi_server::Networks;
 
 use crate::harness::{Running, start, start_for};
-use crate::logins::{cookie, with_users};
+use crate::logins::{cookie, with_users, with_users_and};
 
 #[test]
 fn other_origins_get_nothing() {
@@ -206,30 +207,106 @@ fn replies_to_unknown_clients_give_their_places() {
     assert!(!has_ended(&mut stream), "that of a user");
 }
 
+/// Without authorization: commands of one client that run, wait and are refused are more than there are connections.
 #[test]
-fn one_too_many_is_told_to_come_again() {
+fn commands_that_wait_keep_out_no_other() {
     let running = start(false);
-    let hello = running.command("", "admin", "{hello: 1}");
-    let version = hello.as_doc().get("topologyVersion").as_doc().unwrap();
-    let version = nagi_bson::json::to_canonical(version);
-    let waits = format!("{{hello: 1, topologyVersion: {version}, maxAwaitTimeMS: 600000}}");
-    let mut held: Vec<_> = (0..64).map(|_| posted(&running, "", &waits)).collect();
-    let until = Instant::now() + Duration::from_secs(60);
-    let refused = loop {
-        let reply = running.get("/", "");
-        if reply.status == 503 {
-            break reply;
+    let waits = endless_wait(&running);
+    let mut held: Vec<_> = (0..70).map(|_| posted(&running, "", &waits)).collect();
+    for _ in 0..20 {
+        for path in ["/", "/api/figures", "/metrics", "/api/session"] {
+            assert_eq!(running.get(path, "").status, 200, "{path}");
         }
-        assert!(Instant::now() < until, "all places are taken");
-        // One whose request had not been read yet has given its place. Kept, it would need a descriptor for good.
-        held.retain_mut(|stream| !has_ended(stream));
         held.push(posted(&running, "", &waits));
-    };
-    assert_eq!(refused.status, 503, "{refused:?}");
-    assert_eq!(refused.header("retry-after"), Some("1"));
-    assert!(refused.body.contains("Too many requests"), "{}", refused.body);
+        // Kept, they would need descriptors for good.
+        held.retain_mut(|stream| !has_ended(stream));
+    }
     held.clear();
-    self::until("there are places again", || running.get("/", "").status == 200);
+    self::until("commands run again", || {
+        running.post("/api/command", "", "{db: 'admin', command: {ping: 1}}").status == 200
+    });
+}
+
+/// Beyond some that wait, those of one client are refused, and not only when their time is over.
+#[test]
+fn too_many_that_wait_of_one_user_are_refused_at_once() {
+    let running = with_users();
+    let (ann, bob) = (cookie(&running, "ann"), cookie(&running, "bob"));
+    let waits = endless_wait(&running);
+    // Four run and eight wait.
+    let mut held: Vec<_> = (0..13).map(|_| posted(&running, &bob, &waits)).collect();
+    let since = Instant::now();
+    let refused = loop {
+        let answered = held.iter_mut().find_map(|stream| {
+            stream.set_nonblocking(true).unwrap();
+            let mut bytes = [0; 4096];
+            let count = stream.read(&mut bytes).ok()?;
+            Some(String::from_utf8_lossy(&bytes[..count]).into_owned())
+        });
+        if let Some(text) = answered {
+            break text;
+        }
+        assert!(since.elapsed() < Duration::from_secs(10), "none is refused");
+        std::thread::yield_now();
+    };
+    assert!(refused.starts_with("HTTP/1.1 429"), "{refused}");
+    assert!(refused.to_ascii_lowercase().contains("retry-after: 1"), "{refused}");
+    assert!(refused.contains("Too many requests"), "{refused}");
+    assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
+    running.command(&ann, "admin", "{ping: 1}");
+}
+
+/// The statuses other than 200 of a user's requests while 72 connections of so many addresses loop with wrong logins,
+/// the number of logins that were tried, and of those that were refused because others wait.
+fn logins_of(addresses: u8) -> (Vec<(&'static str, u16)>, u32, u32) {
+    let running = with_users_and(&[("authFailedDelayMs", "500")]);
+    let ann = cookie(&running, "ann");
+    let (ends, tried, refused) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
+    let body = r#"{"user": "nobody", "password": "wrong", "db": "admin"}"#;
+    let mut failed = Vec::new();
+    std::thread::scope(|threads| {
+        for attacker in 0..72 {
+            let address = std::net::Ipv4Addr::new(127, 0, 0, 1 + attacker % addresses);
+            let (running, ends, tried, refused) = (&running, &ends, &tried, &refused);
+            threads.spawn(move || {
+                while !ends.load(Ordering::Relaxed) {
+                    match running.post_from(address, "/api/login", "", body).status {
+                        401 => tried.fetch_add(1, Ordering::Relaxed),
+                        429 => refused.fetch_add(1, Ordering::Relaxed),
+                        // Its connection has given its place.
+                        _ => 0,
+                    };
+                }
+            });
+        }
+        let until = Instant::now() + Duration::from_secs(4);
+        while Instant::now() < until {
+            for path in ["/api/figures", "/metrics", "/api/session"] {
+                let status = running.get(path, &ann).status;
+                failed.extend((status != 200).then_some((path, status)));
+            }
+            let ping = "{db: 'admin', command: {ping: 1}}";
+            let status = running.post("/api/command", &ann, ping).status;
+            failed.extend((status != 200).then_some(("/api/command", status)));
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+    (failed, tried.into_inner(), refused.into_inner())
+}
+
+#[test]
+fn logins_that_wait_keep_out_no_user() {
+    let (failed, tried, refused) = logins_of(1);
+    assert_eq!(failed, []);
+    assert!(tried >= 4 && refused > 0, "{tried} were tried, {refused} refused");
+}
+
+/// None of them has as many as may wait of one client.
+#[test]
+fn logins_of_many_addresses_keep_out_no_user() {
+    let (failed, tried, _) = logins_of(24);
+    assert_eq!(failed, []);
+    assert!(tried >= 4, "{tried}");
 }
 
 #[test]
@@ -268,6 +345,15 @@ fn posted(running: &Running, headers: &str, command: &str) -> std::net::TcpStrea
     stream
 }
 
+/// A command that waits for ten minutes.
+fn endless_wait(running: &Running) -> String {
+    // Not from the console, whose relaxed JSON does not keep the type of the counter: the command would fail at once.
+    let hello = running.direct("admin", nagi_bson::doc! { "hello": 1 }.as_doc());
+    let version = hello.as_doc().get("topologyVersion").as_doc().unwrap();
+    let version = nagi_bson::json::to_canonical(version);
+    format!("{{hello: 1, topologyVersion: {version}, maxAwaitTimeMS: 600000}}")
+}
+
 /// The number of operations of `find` that run.
 fn finds(running: &Running) -> usize {
     let asked = nagi_bson::doc! {
@@ -304,10 +390,7 @@ fn reads_of_clients_that_left_end() {
 fn long_commands_keep_nobody_from_the_rest() {
     let running = with_users();
     let (ann, bob) = (cookie(&running, "ann"), cookie(&running, "bob"));
-    let hello = running.command(&bob, "admin", "{hello: 1}");
-    let version = hello.as_doc().get("topologyVersion").as_doc().unwrap();
-    let version = nagi_bson::json::to_canonical(version);
-    let waits = format!("{{hello: 1, topologyVersion: {version}, maxAwaitTimeMS: 600000}}");
+    let waits = endless_wait(&running);
     let held: Vec<_> = (0..20).map(|_| posted(&running, &bob, &waits)).collect();
     let since = Instant::now();
     for _ in 0..3 {

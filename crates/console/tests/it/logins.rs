@@ -4,10 +4,15 @@ use std::io::{BufRead, BufReader, Write};
 
 use nagi_bson::{doc, json};
 
-use crate::harness::{Running, start};
+use crate::harness::{Running, start_with};
 
 pub(crate) fn with_users() -> Running {
-    let running = start(true);
+    with_users_and(&[])
+}
+
+/// The same, with further parameters.
+pub(crate) fn with_users_and(parameters: &[(&str, &str)]) -> Running {
+    let running = start_with(true, None, parameters);
     for (user, role) in [("ann", "root"), ("bob", "read")] {
         let command = doc! { "createUser": (user), "pwd": "secret", "roles": [(role)] };
         // The first user is created without a login, the second one by the first.

@@ -23,6 +23,7 @@ use crate::audit::AuditLog;
 use crate::auth::Auth;
 use crate::core::connection::{Connection, Peer};
 use crate::core::server_state::{Clients, Identity, Settings, Startup, Upkeep};
+use crate::fsync::Writer;
 use crate::logging::Log;
 use crate::message_memory::{MemoryCharge, MessageCost, admit_message};
 use crate::metrics::Metrics;
@@ -244,7 +245,7 @@ impl Server {
         let lock = &self.upkeep.fsync;
         admit_message(self.budget(), cost, &mut || match go_on() {
             false => Patience::Ended,
-            true if lock.count() > 0 => Patience::Unlimited,
+            true if lock.is_stopped(Writer::New) => Patience::Unlimited,
             true => Patience::Limited,
         })
     }

@@ -10,7 +10,7 @@
 //! stands still costs one thread, however many commands have come and were interrupted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nagi_error::{Code, Error, Result};
@@ -20,6 +20,8 @@ use parking_lot::{Condvar, Mutex};
 const LOOK: Duration = Duration::from_millis(20);
 
 type Work = Box<dyn FnOnce() -> Result<()> + Send>;
+/// How a round has ended, for all that wait for it: why it failed, or `None`. Without a value it has not ended.
+type Outcome = Arc<OnceLock<Option<(Code, String)>>>;
 
 /// Rounds of one kind of work.
 #[derive(Default)]
@@ -30,12 +32,8 @@ pub(crate) struct Rounds {
 
 #[derive(Default)]
 struct State {
-    next: Option<Work>,
+    next: Option<(Work, Outcome)>,
     is_running: bool,
-    begun: u64,
-    ended: u64,
-    /// Why the newest round that has ended failed.
-    failure: Option<(Code, String)>,
 }
 
 impl Rounds {
@@ -50,8 +48,8 @@ impl Rounds {
         work: impl FnOnce() -> Result<()> + Send + 'static,
     ) -> Result<()> {
         let mut state = self.state.lock();
-        let wanted = state.begun + 1;
-        state.next.get_or_insert_with(|| Box::new(work));
+        let next = state.next.get_or_insert_with(|| (Box::new(work), Outcome::default()));
+        let outcome = Arc::clone(&next.1);
         if !state.is_running {
             let own = Arc::clone(self);
             let thread = std::thread::Builder::new().name("diskWork".to_owned());
@@ -61,29 +59,31 @@ impl Rounds {
             }
             state.is_running = true;
         }
-        while state.ended < wanted {
+        loop {
+            // Also that of a round which others have ended since: they do not change it.
+            match outcome.get() {
+                Some(Some((code, message))) => return Err(Error::new(*code, message.as_str())),
+                Some(None) => return Ok(()),
+                None => {}
+            }
             let waited = self.ended.wait_for(&mut state, LOOK);
-            if waited.timed_out() && state.ended < wanted {
+            if waited.timed_out() && outcome.get().is_none() {
                 parking_lot::MutexGuard::unlocked(&mut state, &mut *check)?;
             }
-        }
-        match &state.failure {
-            Some((code, message)) => Err(Error::new(*code, message.as_str())),
-            None => Ok(()),
         }
     }
 
     /// Runs rounds until none waits.
     fn serve(&self) {
         let mut state = self.state.lock();
-        while let Some(work) = state.next.take() {
-            state.begun += 1;
+        while let Some((work, outcome)) = state.next.take() {
             let done = parking_lot::MutexGuard::unlocked(&mut state, || {
                 catch_unwind(AssertUnwindSafe(work))
                     .unwrap_or_else(|_| Err(Error::bug("a thread that waits for the disk died")))
             });
-            state.failure = done.err().map(|error| (error.code(), error.message().to_owned()));
-            state.ended = state.begun;
+            let failure = done.err().map(|error| (error.code(), error.message().to_owned()));
+            // Only this thread sets it.
+            let _ = outcome.set(failure);
             self.ended.notify_all();
         }
         state.is_running = false;
@@ -138,5 +138,44 @@ mod tests {
         let error = rounds.run(&mut || Ok(()), || std::panic::panic_any("died")).unwrap_err();
         assert_eq!(error.code(), Error::bug("").code());
         rounds.run(&mut || Ok(()), || Ok(())).unwrap();
+    }
+
+    #[test]
+    fn one_that_looks_late_gets_the_result_of_its_round() {
+        let rounds = Arc::<Rounds>::default();
+        for (first, second) in
+            [(Err(Code::OUT_OF_DISK_SPACE), Ok(())), (Ok(()), Err(Code::BAD_VALUE))]
+        {
+            let of =
+                |wanted: std::result::Result<(), Code>| wanted.map_err(|code| Error::new(code, ""));
+            let (go, goes) = channel::<()>();
+            let (begins, begun) = channel();
+            let (asks, asked) = channel();
+            let (late, is_late) = channel::<()>();
+            std::thread::scope(|threads| {
+                let rounds = &rounds;
+                let waits = threads.spawn(move || {
+                    let mut check = || {
+                        let _ = asks.send(());
+                        let _ = is_late.recv();
+                        Ok(())
+                    };
+                    let work = move || {
+                        let _ = begins.send(());
+                        let _ = goes.recv();
+                        of(first)
+                    };
+                    rounds.run(&mut check, work)
+                });
+                // It looks after its round, and the next one, have ended.
+                begun.recv().unwrap();
+                asked.recv().unwrap();
+                drop(go);
+                let ended = rounds.run(&mut || Ok(()), move || of(second));
+                assert_eq!(ended.map_err(|error| error.code()), second);
+                drop(late);
+                assert_eq!(waits.join().unwrap().map_err(|error| error.code()), first);
+            });
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagi_bson::{Doc, Value, doc, json};
+use nagi_bson::{Doc, DocBuf, Value, doc, json, number};
 use nagi_kv::{Engine, Faults, Faulty, Memory, Point};
 use nagi_server::Server;
 
@@ -98,4 +98,103 @@ fn a_log_that_cannot_be_synced_leaves_a_lock_only_if_that_is_allowed() {
     }
     assert!(is_ok(&client.run("admin", doc! { "fsyncUnlock": 1 }.as_doc())));
     assert!(!is_locked(&mut client));
+}
+
+/// How many fsync locks have stopped writes so far.
+fn stops(client: &mut Client) -> i64 {
+    let reply = client.shell("{serverStatus: 1}");
+    let global = reply.get("locks").as_doc().map(|locks| locks.get("Global"));
+    let count = global.and_then(|global| global.as_doc()?.get("acquireCount").as_doc());
+    count.map_or(0, |count| number::truncate_to_i64(count.get("W")).unwrap_or(0))
+}
+
+/// An `fsync` lock in a thread of its own. Once this returns it has stopped writes, and next it waits for the disk.
+fn begin_lock<'s>(
+    threads: &'s std::thread::Scope<'s, '_>,
+    server: &'s Arc<Server>,
+    admin: &mut Client,
+) -> std::thread::ScopedJoinHandle<'s, DocBuf> {
+    let before = stops(admin);
+    let lock = threads
+        .spawn(|| Client::new(server).run("admin", doc! { "fsync": 1, "lock": true }.as_doc()));
+    while stops(admin) == before {
+        std::thread::yield_now();
+    }
+    lock
+}
+
+/// Lets the disk go on also when a test fails, so that its threads end.
+struct LetsGo<'f>(&'f Faults);
+
+impl Drop for LetsGo<'_> {
+    fn drop(&mut self) {
+        self.0.let_go();
+    }
+}
+
+/// Whether a write goes on.
+fn writes(client: &mut Client) -> bool {
+    let reply = client.shell("{insert: 'c', documents: [{}], maxTimeMS: 100}");
+    assert!(is_ok(&reply) || code(reply.as_doc()) == "50", "{reply:?}");
+    is_ok(&reply)
+}
+
+/// A lock that fails while another one waits for the disk leaves that alone, and an unlock takes neither.
+#[test]
+fn a_lock_that_fails_leaves_the_next_one_locked() {
+    let (server, faults) = on_a_slow_disk();
+    let (mut client, mut admin) = (Client::new(&server), Client::new(&server));
+    faults.hold(Point::Maintain);
+    std::thread::scope(|threads| {
+        let _goes_on = LetsGo(&faults);
+        let first = begin_lock(threads, &server, &mut admin);
+        let unlock = |admin: &mut Client| admin.run("admin", doc! { "fsyncUnlock": 1 }.as_doc());
+        assert_eq!(code(unlock(&mut admin).as_doc()), "20");
+        assert!(!writes(&mut client) && !is_locked(&mut admin));
+        kill(&mut admin, "command.lock");
+        let error = first.join().unwrap();
+        assert_eq!(code(error.as_doc()), "11601");
+        assert!(writes(&mut client));
+        // The same with another one that goes on.
+        let first = begin_lock(threads, &server, &mut admin);
+        let second = begin_lock(threads, &server, &mut admin);
+        assert_eq!(code(unlock(&mut admin).as_doc()), "20");
+        kill(&mut admin, "command.lock");
+        while !first.is_finished() && !second.is_finished() {
+            std::thread::yield_now();
+        }
+        let (ended, goes_on) = if first.is_finished() { (first, second) } else { (second, first) };
+        assert_eq!(code(ended.join().unwrap().as_doc()), "11601");
+        assert!(!writes(&mut client), "that of the other one");
+        faults.let_go();
+        let reply = goes_on.join().unwrap();
+        assert!(is_ok(&reply), "{reply:?}");
+        assert_eq!(reply.get("lockCount").to_string(), "1");
+        assert!(is_locked(&mut admin) && !writes(&mut client));
+        assert_eq!(unlock(&mut admin).get("lockCount").to_string(), "0");
+        assert!(!is_locked(&mut admin) && writes(&mut client));
+    });
+}
+
+/// An unlock takes the lock that a client was told of, and the one that waits is answered with one that is there.
+#[test]
+fn an_unlock_takes_a_lock_that_is_held_and_none_that_waits() {
+    let (server, faults) = on_a_slow_disk();
+    let (mut client, mut admin) = (Client::new(&server), Client::new(&server));
+    let lock = doc! { "fsync": 1, "lock": true };
+    assert!(is_ok(&client.run("admin", lock.as_doc())));
+    faults.hold(Point::Maintain);
+    std::thread::scope(|threads| {
+        let _goes_on = LetsGo(&faults);
+        let second = begin_lock(threads, &server, &mut admin);
+        let reply = admin.run("admin", doc! { "fsyncUnlock": 1 }.as_doc());
+        faults.let_go();
+        let locked = second.join().unwrap();
+        assert!(is_ok(&reply) && is_ok(&locked), "{reply:?} {locked:?}");
+        assert_eq!(reply.get("lockCount").to_string(), "0");
+        assert_eq!(locked.get("lockCount").to_string(), "1");
+        assert!(is_locked(&mut admin) && !writes(&mut client));
+    });
+    assert!(is_ok(&admin.run("admin", doc! { "fsyncUnlock": 1 }.as_doc())));
+    assert!(writes(&mut client));
 }

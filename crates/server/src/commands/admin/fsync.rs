@@ -62,24 +62,21 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         false => cx.check(),
     };
     // Writes are stopped before the engine holds its files, so that the log contains the newest writes.
+    let fsync = &cx.server.upkeep.fsync;
     cx.op.set_waiting_for_lock(Some((LockMode::Exclusive, crate::clock::now())));
-    let locked = cx.server.upkeep.fsync.lock(&mut watch);
+    let stopped = fsync.stop_writes(&mut watch);
     cx.op.set_waiting_for_lock(None);
-    let count = locked?;
+    let pending = stopped?;
     cx.server.metrics.locks.exclusive_count.increment();
-    let held = settle_files(cx, &mut watch).and_then(|()| match sync(cx, &mut watch) {
-        Err(error) if args.allow_failure == Some(true) && watch().is_ok() => {
-            log::warn!(target: "COMMAND", id = 8_200_415, error = error.message();
-                "The log could not be synced for the fsync lock, which allows that");
-            Ok(())
+    let secured = secure(cx, &mut watch, args.allow_failure == Some(true));
+    // A failed one is dropped before the files are released.
+    let count = match secured.and_then(|()| pending.lock()) {
+        Ok(count) => count,
+        Err(error) => {
+            release_files_later(cx);
+            return Err(error);
         }
-        done => done,
-    });
-    if let Err(error) = held {
-        cx.server.upkeep.fsync.unlock();
-        release_files_later(cx);
-        return Err(error);
-    }
+    };
     log::warn!(target: "COMMAND", id = 20_469, lockCount = count;
         "Server is now locked for writes; use db.fsyncUnlock() to unlock");
     out.put("info", "now locked against writes, use db.fsyncUnlock() to unlock");
@@ -89,19 +86,40 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
 }
 
 fn unlock(cx: &mut Context<'_>, _: &Request<'_>, out: &mut DocWriter<'_>) -> Result<()> {
-    let Some(count) = cx.server.upkeep.fsync.unlock() else {
+    // A lock that its command still waits for is not counted, as in MongoDB's manual, so it is not unlocked either:
+    // its command would be answered as locked. `killOp` ends it.
+    let fsync = &cx.server.upkeep.fsync;
+    let Some(count) = fsync.unlock() else {
         bail!(Code::ILLEGAL_OPERATION, "fsyncUnlock called when not locked");
     };
     log::info!(target: "COMMAND", id = 8_200_400, lockCount = count;
         "fsyncUnlock completed: the server accepts writes again once lockCount is 0");
     match settle_files(cx, &mut || cx.check()) {
-        // Writes go on, and the files follow once the disk lets them: an error would say that there still is a lock.
-        Err(_) if cx.check().is_err() => {}
-        released => released?,
+        // When it is interrupted, the files follow once the disk lets them: an error would say that there still is a
+        // lock.
+        Err(error) if cx.check().is_ok() && fsync.holds_files_in_vain() => return Err(error),
+        _ => {}
     }
     out.put("info", "fsyncUnlock completed");
     out.put("lockCount", count);
     Ok(())
+}
+
+/// Waits until the disk has all that was written, and nothing in the engine's files changes.
+fn secure(
+    cx: &Context<'_>,
+    watch: &mut dyn FnMut() -> Result<()>,
+    allow_failure: bool,
+) -> Result<()> {
+    settle_files(cx, watch)?;
+    match sync(cx, watch) {
+        Err(error) if allow_failure && watch().is_ok() => {
+            log::warn!(target: "COMMAND", id = 8_200_415, error = error.message();
+                "The log could not be synced for the fsync lock, which allows that");
+            Ok(())
+        }
+        done => done,
+    }
 }
 
 /// Syncs the log; `check` is the interrupt check of the wait.
@@ -110,7 +128,7 @@ fn sync(cx: &Context<'_>, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
     cx.server.upkeep.sync_rounds.run(check, move || store.flush())
 }
 
-/// Holds the engine's files while there is a lock, and releases them with the last one.
+/// Holds the engine's files while there is a lock or one is pending, and releases them with the last one.
 fn settle_files(cx: &Context<'_>, check: &mut dyn FnMut() -> Result<()>) -> Result<()> {
     let (store, lock) = (Arc::clone(&cx.server.store), Arc::clone(&cx.server.upkeep.fsync));
     cx.server.upkeep.file_rounds.run(check, move || {
