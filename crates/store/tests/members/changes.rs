@@ -528,21 +528,22 @@ fn closed(engine: &Minimal, node: &str) -> usize {
 }
 
 /// From the moment when a node has said that it has no writers until it has the new version, it lets none in. Here the
-/// change takes as long as a third node does not answer.
+/// change takes as long as the lease of a third node, which is dead.
 #[test]
 fn writers_are_kept_out_until_their_node_has_the_new_version() {
     let engine = Arc::new(Minimal::new());
     let namespace = name("d.c");
     let nodes = [open(&engine, 0), open(&engine, 1)];
     insert(&nodes[0], &namespace, &doc! { "_id": 0, "a": 0 }).unwrap();
-    let paused = Mortal::with_lease(&engine, "paused", 300);
-    paused.kill();
+    // So that the one below does not create it, which waits for the change.
+    insert(&nodes[0], &name("d.other"), &doc! { "_id": 0 }).unwrap();
+    let dead = Mortal::with_lease(&engine, "dead", 20);
+    dead.kill();
     thread::scope(|scope| {
         let changing = scope.spawn(|| index(&nodes[0], &namespace, "{key: {a: 1}, name: 'a'}"));
         until("the answer", || closed(&engine, "node 1") > 0);
         insert(&nodes[1], &name("d.other"), &doc! { "_id": 1 }).unwrap();
         assert_eq!(indexes(&nodes[1], &namespace), "_id_");
-        paused.revive();
         insert(&nodes[1], &namespace, &doc! { "_id": 1, "a": 1 }).unwrap();
         assert!(indexes(&nodes[1], &namespace).starts_with("_id_ a"));
         changing.join().unwrap().unwrap();
