@@ -38,8 +38,8 @@ thread_local! {
     static ALLOWED: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Reads of large values by a thread of the engine's own, for which no request is charged, until it is dropped: they fail
-/// beyond so many bytes. A search backward keeps a block of each file, and a small cache has many files of one value.
+/// Reads of large values by a thread of the engine's own, for which no request is charged, until it is dropped: beyond
+/// so many bytes they fail. A search backward keeps a block of each file, of which a small cache has many.
 pub(crate) struct Allowance;
 
 impl Allowance {
