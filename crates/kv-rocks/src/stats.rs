@@ -50,7 +50,6 @@ pub(crate) fn visit(
     visit: &mut dyn FnMut(&'static str, i64),
 ) {
     let sum = |name| db.spaces().map(|space| db.property(space, name)).sum::<u64>();
-    let (cache_bytes, cache_pinned_bytes) = (db.cache_usage(), db.cache_pinned());
     let (disk_free_bytes, disk_total_bytes) = capacity.space();
     let one = |name| db.property(Space::Records, name);
     let both = |a, b| db.ticker(a) + db.ticker(b);
@@ -67,12 +66,12 @@ pub(crate) fn visit(
         ("cache_blocks", blocks_cached),
         ("cache_blocks_added", db.ticker(Ticker::DataBlocksAdded)),
         ("cache_blocks_removed", blocks_removed),
-        ("cache_bytes", cache_bytes),
+        ("cache_bytes", db.cache_usage()),
         ("cache_capacity_bytes", db.cache_capacity()),
         ("cache_compressed_hits", db.ticker(Ticker::CompressedHit)),
         ("cache_hits", db.ticker(Ticker::CacheHit)),
         ("cache_misses", db.ticker(Ticker::CacheMiss)),
-        ("cache_pinned_bytes", cache_pinned_bytes),
+        ("cache_pinned_bytes", db.cache_pinned()),
         ("checkpoints", flushes.count),
         ("commits", both(Ticker::CommitsAlone, Ticker::CommitsGrouped)),
         ("compaction_bytes_read", db.ticker(Ticker::CompactionBytesRead)),

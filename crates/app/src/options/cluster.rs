@@ -97,7 +97,7 @@ pub(crate) fn missing(what: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[cfg(feature = "tikv")]
-    use nagi_host::{Cluster, ClusterTls};
+    use nagi_host::{Cluster, ClusterGarbage, ClusterTls};
 
     use crate::options::{self, Request};
 
