@@ -37,7 +37,10 @@ pub(super) fn from_settings(
 ) -> Result<Option<Cluster>, String> {
     if engine != Some(EngineKind::Distributed) {
         let mut own = [(KEY, "storageUri"), GARBAGE].into_iter().chain(FILES);
-        return match own.find(|(key, _)| settings.get(key).is_some()) {
+        // Its default is that of every engine.
+        let is_given =
+            |key| settings.get(key).is_some_and(|value| key != GARBAGE.0 || value != "auto");
+        return match own.find(|(key, _)| is_given(*key)) {
             Some((key, flag)) => Err(format!(
                 "BadValue: {key} (--{flag}) is for the storage engine tikv: add --storageEngine tikv \
                  (storage.engine)"
