@@ -99,19 +99,20 @@ impl Store {
         });
         // The engine's estimate of few entries in memory may be 0. They are not compressed there.
         let in_memory = |bytes: i64, entries: i64| if bytes > 0 { bytes } else { entries };
-        let stats = collections.iter().map(|collection| {
+        let counts = self.counts_of(collections)?;
+        let stats = collections.iter().zip(counts).map(|(collection, (count, data_bytes))| {
             let (storage_bytes, free_bytes) = sizes.next().unwrap_or_default();
-            let storage_bytes = in_memory(storage_bytes, collection.data_bytes());
+            let storage_bytes = in_memory(storage_bytes, data_bytes);
             let mut stats = CollectionStats {
-                count: collection.count(),
-                data_bytes: collection.data_bytes(),
+                count,
+                data_bytes,
                 storage_bytes,
                 free_bytes,
                 ..CollectionStats::default()
             };
             for index in &collection.indexes {
                 let (bytes, free_bytes) = sizes.next().unwrap_or_default();
-                let bytes = in_memory(bytes, collection.count() * INDEX_ENTRY_BYTES);
+                let bytes = in_memory(bytes, count * INDEX_ENTRY_BYTES);
                 stats.index_bytes.push((index.spec.name.clone(), bytes));
                 stats.index_free_bytes.push(free_bytes);
             }

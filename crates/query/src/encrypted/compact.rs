@@ -131,7 +131,8 @@ pub fn compact(store: &Store, of: &Compaction<'_>, env: &Env<'_>) -> Result<Comp
     for ecoc in left.iter().chain(&store.collection(&target.ecoc)) {
         Pass { store, env, of, esc: &esc, ecoc, fields, done: &mut done }.run()?;
     }
-    if left.is_some_and(|left| left.count() == 0) {
+    let left = left.map(|left| store.counts(&left)).transpose()?;
+    if left.is_some_and(|(count, _)| count == 0) {
         (of.write)(&mut || store.drop_collection(&name).map(drop))?;
     }
     Ok(done)
@@ -166,7 +167,7 @@ struct Batch {
 impl Pass<'_> {
     fn run(&mut self) -> Result<()> {
         let mut seen = HashSet::<Token, RandomState>::default();
-        let mut left = usize::try_from(self.ecoc.count()).unwrap_or(0);
+        let mut left = usize::try_from(self.store.counts(self.ecoc)?.0).unwrap_or(0);
         let (mut last, mut malformed) = (None, 0_u64);
         while left > 0 {
             let batch = self.read(&mut last, left.min(BATCH_RECORDS))?;

@@ -94,7 +94,8 @@ pub fn count(store: &Arc<Store>, request: &CountRequest<'_>, env: &Env<'_>) -> R
     }
     // No counter has the pre-images.
     if is_metadata(request) && !collection.is_pre_images() {
-        let all = u64::try_from(collection.count()).unwrap_or(0).saturating_sub(request.skip);
+        let (all, _) = store.counts(&collection)?;
+        let all = u64::try_from(all).unwrap_or(0).saturating_sub(request.skip);
         let count = request.limit.map_or(all, |limit| limit.min(all)) as i64;
         return Ok(Counted {
             count,

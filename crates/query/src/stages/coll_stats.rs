@@ -110,7 +110,7 @@ pub fn write_coll_stats(
         };
         let count = match collection.is_pre_images() {
             true => scanned(store, collection, check)?,
-            false => collection.count(),
+            false => store.counts(collection)?.0,
         };
         match i32::try_from(count) {
             Ok(count) => out.put("count", count),

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Barrier};
 
-use nagi_bson::{DocBuf, Value, json};
+use nagi_bson::{DocBuf, Value, json, number::as_i64_exact};
 use nagi_kv::Minimal;
 use nagi_server::{ServerBuilder, Zone};
 use nagi_store::Store;
@@ -67,6 +67,29 @@ fn find(client: &mut Client, db: &str, text: &str) -> Vec<DocBuf> {
 
 fn count(client: &mut Client, collection: &str) -> usize {
     find(client, "test", &format!("{{find: '{collection}'}}")).len()
+}
+
+/// No command tells a count that lacks an acknowledged write of another server: none is read from memory.
+#[test]
+fn counts_without_a_filter_have_the_documents_of_all_servers() {
+    let (mut one, mut other) = two();
+    for round in 1..=20 {
+        let text = format!("{{insert: 'c', documents: [{{_id: {round}}}]}}");
+        assert!(is_ok(&one.run("test", json::parse(&text).unwrap().as_doc())));
+        for (command, path) in [
+            ("{count: 'c'}", "n"),
+            ("{collStats: 'c'}", "count"),
+            ("{dataSize: 'test.c'}", "numObjects"),
+            ("{dbStats: 1}", "objects"),
+        ] {
+            let reply = other.run("test", json::parse(command).unwrap().as_doc());
+            assert_eq!(as_i64_exact(reply.get(path)), Some(round), "{command}: {reply:?}");
+        }
+        let stage = "{aggregate: 'c', pipeline: [{$collStats: {count: {}}}], cursor: {}}";
+        let found = find(&mut other, "test", stage);
+        assert_eq!(as_i64_exact(found[0].get("count")), Some(round), "{found:?}");
+        std::mem::swap(&mut one, &mut other);
+    }
 }
 
 #[test]

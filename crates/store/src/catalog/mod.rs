@@ -247,12 +247,13 @@ impl CollectionVersion {
         &self.state.arrivals
     }
 
-    /// Number of documents, exact as of the newest commit. Costs nothing.
+    /// Number of documents, exact as of the newest commit of this node; those of other nodes are some seconds late
+    /// (`Store::counts` is not). Costs nothing.
     pub fn count(&self) -> i64 {
         self.state.counters().0
     }
 
-    /// Sum of the documents' sizes in bytes. Costs nothing.
+    /// Sum of the documents' sizes in bytes, as late. Costs nothing.
     pub fn data_bytes(&self) -> i64 {
         self.state.counters().1
     }

@@ -43,7 +43,8 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     // Of a time series, the buckets are what is stored.
     let ns = cx.store().buckets_of(&ns).map_or(ns, |buckets| buckets.namespace.clone());
     let collection = cx.store().collection(&ns);
-    let whole = collection.as_ref().map_or((0, 0), |c| (c.data_bytes(), c.count()));
+    let counts = collection.as_ref().map(|collection| cx.store().counts(collection)).transpose()?;
+    let whole = counts.map_or((0, 0), |(count, bytes)| (bytes, count));
     let range = args.min.is_some() || args.max.is_some();
     let estimate = args.estimate == Some(true);
     let bounded = args.max_size.is_some() || args.max_objects.is_some();
