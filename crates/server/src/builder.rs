@@ -271,6 +271,7 @@ impl ServerBuilder {
         let server = Arc::new(self.server);
         server.settings.params.apply_all(&server);
         shared_settings::follow(&server)?;
+        server.answer_others();
         nodes::tell(&server)?;
         server.warn_of_replica_data()?;
         server.mirror_all_views()?;

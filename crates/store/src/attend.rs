@@ -1,6 +1,6 @@
 //! The threads of a node that shares the data with others. One answers them. The second one reads the counts that they
 //! have changed, and does the steward's work if this node is the one that does it; that may take longer. The third one
-//! has old versions removed, which may take minutes.
+//! has old versions removed, which may take minutes. The fourth one answers questions to this node's server.
 
 use std::{
     sync::{Arc, Weak},
@@ -19,13 +19,20 @@ use crate::{
 /// How often counts are read, and the steward looks for work.
 const DUTIES_EACH: Duration = Duration::from_secs(5);
 
+/// How long to wait before a question is answered again, after a failure.
+const RETRY_EACH: Duration = Duration::from_millis(200);
+
 /// What a thread does.
 type Run = fn(&Weak<Shared>, &Arc<Members>);
 
 /// Starts the threads. They end with the store, or when this node is out.
 pub(crate) fn start(shared: &Arc<Shared>, members: &Arc<Members>) {
-    let threads: [(&str, Run); 3] =
-        [("nodeCatalog", answer), ("nodeDuties", attend), ("nodeVersions", tend)];
+    let threads: [(&str, Run); 4] = [
+        ("nodeCatalog", answer),
+        ("nodeDuties", attend),
+        ("nodeVersions", tend),
+        ("nodeMail", reply),
+    ];
     for (name, run) in threads {
         let (shared, members) = (Arc::downgrade(shared), Arc::clone(members));
         let started = Builder::new().name(name.into()).spawn(move || run(&shared, &members));
@@ -96,6 +103,24 @@ fn tend(shared: &Weak<Shared>, members: &Arc<Members>) {
     }
 }
 
+/// Answers questions of other nodes to this node's server. After a failure again when the next one is asked, or after a
+/// while; who has asked waits for seconds only.
+fn reply(shared: &Weak<Shared>, members: &Arc<Members>) {
+    let mut answered = 0;
+    while !members.has_to_end() {
+        let Some(asked) = members.next_questions(answered) else { continue };
+        let Some(store) = store_of(shared) else { return };
+        match store.answer_questions(members, answered..asked) {
+            Ok(last) => answered = last,
+            Err(error) => {
+                log::debug!(target: "STORAGE", id = 8_200_443, error:% = error;
+                    "A question of another node cannot be answered yet");
+                members.pause(RETRY_EACH);
+            }
+        }
+    }
+}
+
 /// Counts, and the steward's work.
 fn do_duties(
     store: &Store,
@@ -107,6 +132,7 @@ fn do_duties(
     store.elect(members)?;
     if members.is_steward() {
         store.reclaim_left_over(duties)?;
+        store.remove_left_questions(members, duties)?;
     }
     let orphans = store.orphans(members, members.is_steward())?;
     for wanted in store.withdraw(members, orphans)? {

@@ -51,6 +51,12 @@ pub(crate) enum CatalogKey {
     Intents = 14,
     /// How often the documents that servers have in memory were changed; one key.
     Settings = 15,
+    /// How many questions nodes have asked each other; one key. This and the next ones: see `node/mail.rs`.
+    Questions = 16,
+    /// A question of a node to all others; by a number.
+    Question = 17,
+    /// The answer of one of them; by the question's number and that of its seat.
+    Answer = 18,
 }
 
 impl Ident {

@@ -86,7 +86,7 @@ pub use store::commit::{
     Written,
 };
 pub use store::conflict_waits::Holder;
-pub use store::members::NodeState;
+pub use store::members::{NODE_ANSWER_BYTES_MAX, NodeAnswer, NodeState, QUESTION_BYTES_MAX};
 pub use store::near_records::NearRecords;
 pub use store::reader::{
     IndexCursor, RECORDS_AT_ONCE, Reader, RecordCursor, SharedReader, Snapshot,

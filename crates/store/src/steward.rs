@@ -30,6 +30,8 @@ pub(crate) struct Duties {
     dropped: BTreeSet<(u8, Ident)>,
     /// Those that this node deletes.
     reclaimed: BTreeSet<(u8, Ident)>,
+    /// So many questions were asked when none was left.
+    pub(crate) questions: u64,
 }
 
 /// Indexes to be built.

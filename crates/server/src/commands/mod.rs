@@ -33,8 +33,10 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use foldhash::fast::RandomState;
+use nagi_bson::{Doc, DocBuf, Value};
 
 use crate::core::command::Command;
+use crate::core::server::Server;
 use crate::request::Facts;
 pub(crate) use crud::{may_kill, opens_change_stream};
 pub(crate) use diagnose::{record_diagnostic_data, write_build_info};
@@ -181,6 +183,19 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &diagnose::VALIDATE_DB_METADATA,
     &diagnose::WHATSMYURI,
 ];
+
+/// What other servers that share the data may ask of this one: the field of the question, and what answers it.
+static QUESTIONS: &[(&str, fn(&Server, Value<'_>) -> DocBuf)] = &[
+    ("currentOp", diagnose::tell_ops),
+    ("killOp", diagnose::kill_told_op),
+    ("killSessions", session::end_told_sessions),
+];
+
+/// Answers a question of another server ([`crate::core::peers`]). Nothing if it is none of those.
+pub(crate) fn answer(server: &Server, question: Doc<'_>) -> DocBuf {
+    let row = QUESTIONS.iter().find(|(name, _)| !question.get(name).is_missing());
+    row.map_or_else(DocBuf::new, |(name, answer)| answer(server, question.get(name)))
+}
 
 type Names = HashMap<&'static str, (usize, &'static Command), RandomState>;
 

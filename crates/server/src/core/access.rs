@@ -11,8 +11,10 @@ use nagi_error::{Code, Error, Result, bail, err};
 
 use crate::core::connection::Connection;
 use crate::core::needs::{Need, Needs};
+use crate::core::peers::Own;
 use crate::core::server::Server;
 use crate::limits::SESSION_USER_BYTES_MAX;
+use crate::names::UserName;
 use crate::printable::Secret;
 use crate::request::Request;
 use crate::session::{GivenSession, NO_USER, SessionId, UserDigest};
@@ -149,6 +151,16 @@ impl<'c> Asking<'c> {
     /// Returns true if the session is one of the caller's user.
     pub(crate) fn owns_session(&self, session: &SessionId) -> bool {
         session.uid == *self.digest
+    }
+
+    /// The caller's user, for lists of its own operations; `None` if authorization is off, so that all are its own.
+    pub(crate) fn own(&self) -> Option<Own> {
+        match self.is_open() {
+            true => None,
+            false => {
+                Some(Own::of(self.user.map_or(UserName::new("", ""), |user| user.name.clone())))
+            }
+        }
     }
 
     /// Returns true if the caller owns an object of `owner` (`None`: it was made without a login).

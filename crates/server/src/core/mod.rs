@@ -13,6 +13,7 @@ pub(crate) mod login_by_certificate;
 pub(crate) mod needs;
 pub(crate) mod nodes;
 pub(crate) mod parameters;
+pub(crate) mod peers;
 pub(crate) mod producer;
 pub(crate) mod scripting;
 pub(crate) mod server;

@@ -24,6 +24,7 @@ mod interrupted;
 mod legacy;
 mod limits;
 mod login;
+mod node_operations;
 mod nodes;
 mod oplog;
 mod persisted;

@@ -23,17 +23,17 @@ fn node(engine: &Arc<Minimal>, number: u16, authorization: bool) -> Client {
     Client::new(&ServerBuilder::new(config).unwrap().start().unwrap())
 }
 
-fn two_with(authorization: bool) -> (Client, Client) {
+pub(crate) fn two_with(authorization: bool) -> (Client, Client) {
     let engine = Arc::new(Minimal::new());
     (node(&engine, 0, authorization), node(&engine, 1, authorization))
 }
 
-fn two() -> (Client, Client) {
+pub(crate) fn two() -> (Client, Client) {
     two_with(false)
 }
 
 /// A client of the same server.
-fn another(client: &Client) -> Client {
+pub(crate) fn another(client: &Client) -> Client {
     Client::new(&client.server)
 }
 
@@ -42,26 +42,26 @@ fn admin(client: &mut Client, text: &str) -> DocBuf {
 }
 
 /// Runs a command of the database `admin` that has to succeed.
-fn does(client: &mut Client, text: &str) -> DocBuf {
+pub(crate) fn does(client: &mut Client, text: &str) -> DocBuf {
     let reply = admin(client, text);
     assert!(is_ok(&reply), "{text}: {reply:?}");
     reply
 }
 
-fn code(reply: &DocBuf) -> i32 {
+pub(crate) fn code(reply: &DocBuf) -> i32 {
     match reply.get("code") {
         Value::Int32(code) => code,
         _ => 0,
     }
 }
 
-fn batch(reply: &DocBuf) -> Vec<DocBuf> {
+pub(crate) fn batch(reply: &DocBuf) -> Vec<DocBuf> {
     let Some(cursor) = reply.get("cursor").as_doc() else { panic!("{reply:?}") };
     let batch = cursor.get("firstBatch").as_array().unwrap();
     batch.iter().map(|doc| doc.as_doc().unwrap().to_buf()).collect()
 }
 
-fn find(client: &mut Client, db: &str, text: &str) -> Vec<DocBuf> {
+pub(crate) fn find(client: &mut Client, db: &str, text: &str) -> Vec<DocBuf> {
     batch(&client.run(db, json::parse(text).unwrap().as_doc()))
 }
 

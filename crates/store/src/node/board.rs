@@ -1,10 +1,11 @@
-//! The board: what nodes that share the data tell each other of the catalog, in four keys of the catalog.
+//! The board: what nodes that share the data tell each other of the catalog, in five keys of the catalog.
 //!
 //!   CHANGES        {v: 1, version, since, recent: [version, ident, ..]}   of the catalog; written by each change
 //!   CATALOG_LOCK   {v: 1, node: UUID}                                     the node that is changing the catalog
 //!   INTENTS        {v: 1, intents: [{id, node: UUID, idents: [..]}]}      collections that no node may write to
 //!   SETTINGS       {v: 1, version}                                        of documents that servers have in memory;
 //!                                                                         written by each commit that changes some
+//!   QUESTIONS      {v: 1, version}                                        to the other nodes: `mail.rs`
 //!
 //! A key that is missing is one of a new cluster: version 0, no lock, no intents.
 
@@ -95,6 +96,8 @@ pub(crate) struct Board {
     pub(crate) intents: Vec<Intent>,
     /// The version of the documents that servers have in memory.
     pub(crate) settings: u64,
+    /// How many questions were asked: `mail.rs`.
+    pub(crate) questions: u64,
 }
 
 impl Board {
@@ -105,19 +108,21 @@ impl Board {
             CatalogKey::CatalogLock,
             CatalogKey::Intents,
             CatalogKey::Settings,
+            CatalogKey::Questions,
         ]
         .map(key);
         let lent = keys.each_ref().map(<[u8; 5]>::as_slice);
-        let mut found: [Option<Vec<u8>>; 4] = Default::default();
+        let mut found: [Option<Vec<u8>>; 5] = Default::default();
         from.get_many(Space::Catalog, &lent, &mut |at, value| {
             found[at] = value.map(<[u8]>::to_vec);
         })?;
-        let [changes, lock, intents, settings] = &found;
+        let [changes, lock, intents, settings, questions] = &found;
         Ok(Board {
             changes: changes.as_deref().map(Changes::parse).transpose()?.unwrap_or_default(),
             lock: lock.as_deref().map(|stored| node(parsed(stored)?)).transpose()?,
             intents: intents.as_deref().map(parse_intents).transpose()?.unwrap_or_default(),
-            settings: settings.as_deref().map(parse_settings).transpose()?.unwrap_or_default(),
+            settings: settings.as_deref().map(parse_version).transpose()?.unwrap_or_default(),
+            questions: questions.as_deref().map(parse_version).transpose()?.unwrap_or_default(),
         })
     }
 }
@@ -125,16 +130,21 @@ impl Board {
 /// Stages the next version of the documents that servers have in memory, and returns it. Of two commits at once that
 /// change some, one is a conflict.
 pub(crate) fn advance_settings(txn: &mut dyn Txn) -> Result<u64> {
-    let key = key(CatalogKey::Settings);
+    advance(txn, CatalogKey::Settings)
+}
+
+/// Stages the next version of this kind, and returns it.
+pub(super) fn advance(txn: &mut dyn Txn, of: CatalogKey) -> Result<u64> {
+    let key = key(of);
     let mut buf = Vec::new();
     let stored = txn.get(Space::Catalog, &key, &mut buf)?;
-    let version = stored.map(parse_settings).transpose()?.unwrap_or_default() + 1;
+    let version = stored.map(parse_version).transpose()?.unwrap_or_default() + 1;
     let doc = doc! { "v": VERSION, "version": (version.cast_signed()) };
     txn.put(Space::Catalog, &key, doc.as_bytes())?;
     Ok(version)
 }
 
-fn parse_settings(stored: &[u8]) -> Result<u64> {
+fn parse_version(stored: &[u8]) -> Result<u64> {
     long(parsed(stored)?.get("version"))
 }
 
@@ -247,8 +257,11 @@ mod tests {
         put_intents(&mut *txn, &intents).expect("puts");
         assert_eq!(advance_settings(&mut *txn).expect("puts"), 1);
         assert_eq!(advance_settings(&mut *txn).expect("puts"), 2);
+        (1..=3).for_each(|n| {
+            assert_eq!(advance(&mut *txn, CatalogKey::Questions).expect("puts"), n);
+        });
         txn.commit(Durability::Buffered).expect("commits");
-        let board = Board { changes, lock: Some([2; 16]), intents, settings: 2 };
+        let board = Board { changes, lock: Some([2; 16]), intents, settings: 2, questions: 3 };
         assert_eq!(Board::read(memory.latest()).expect("reads"), board);
         let mut txn = memory.begin(TxnOptions::default()).expect("begins");
         remove_all_of(&mut *txn, [2; 16]).expect("removes");

@@ -119,7 +119,7 @@ impl Lease {
     }
 
     /// The number of its seat; that of a node that has the data alone is 0.
-    pub(super) fn seat_number(&self) -> u16 {
+    pub(crate) fn seat_number(&self) -> u16 {
         self.seat.unwrap_or(0)
     }
 

@@ -53,6 +53,7 @@ mod holder;
 mod lease;
 mod listing;
 pub(crate) mod log_keys;
+pub(crate) mod mail;
 mod seat;
 mod slots;
 mod txn;

@@ -25,6 +25,7 @@ mod near;
 #[path = "../it/overlap.rs"]
 mod overlap;
 mod past;
+mod questions;
 #[path = "../it/random.rs"]
 mod random;
 #[path = "../it/rename.rs"]

@@ -5,19 +5,25 @@ use std::sync::Arc;
 use nagi_bson::json;
 use nagi_lang::expr::ParseCx;
 use nagi_lang::filter::Filter;
-use nagi_store::Holder;
+use nagi_store::{Holder, NODE_ANSWER_BYTES_MAX};
 
 use crate::clock;
 use crate::core::command::prelude::*;
 use crate::core::cursors::{CursorFacts, OpenCursor};
+use crate::core::peers::{self, Own};
 use crate::core::server::Server;
 use crate::core::txn_number::OpenView;
 use crate::metrics::locks::LockUse;
+use crate::names::UserName;
 use crate::observe::filtering;
 use crate::op::{Op, OpView};
 use crate::request::is_generic;
+use crate::router::SHARD;
 use crate::settings::query_settings::ShapeHash;
 
+/// Bytes of an answer to another server beside its operations, and of each operation beside its document.
+const OPS_BYTES_LESS: usize = 4096;
+const OP_BYTES_MORE: usize = 16;
 /// A longer command is truncated to this length, unless the client requests all of it.
 const COMMAND_BYTES_SHOWN: usize = 1000;
 
@@ -55,13 +61,17 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         }
     });
     let filter = Filter::parse(filter.as_doc(), &mut ParseCx::new())?;
+    let local = switch(req, "localOps")? == Some(Truthy(true));
     let shown = Shown {
         idle_connections: switch(req, "$all")? == Some(Truthy(true)),
         own_only: switch(req, "$ownOps")? == Some(Truthy(true)),
         truncated: switch(req, "$truncateOps")? != Some(Truthy(false)),
         ..Shown::DEFAULT
     };
-    let ops = describe_ops(&cx.asking(), shown);
+    let ops = match local {
+        true => describe_local_ops(cx, shown),
+        false => describe_ops(cx, shown)?,
+    };
     out.array("inprog", |list| -> Result<()> {
         for op in ops {
             if filtering::matches(Some(&filter), op.as_doc())? {
@@ -89,6 +99,8 @@ pub(crate) struct Shown {
     pub(crate) own_only: bool,
     /// Long commands are truncated.
     pub(crate) truncated: bool,
+    /// Operations have names that all servers know.
+    pub(crate) named: bool,
 }
 
 impl Shown {
@@ -98,13 +110,102 @@ impl Shown {
         idle_sessions: true,
         own_only: false,
         truncated: false,
+        named: false,
     };
+
+    fn write(self, own: Option<&Own>) -> DocBuf {
+        DocBuf::build(|w| {
+            w.doc("currentOp", |w| {
+                w.put("idleConnections", self.idle_connections);
+                w.put("idleCursors", self.idle_cursors);
+                w.put("idleSessions", self.idle_sessions);
+                w.put("truncateOps", self.truncated);
+                Own::write(own, w);
+            });
+        })
+    }
+
+    fn read(question: Doc<'_>) -> Shown {
+        let on = |name: &str| question.get(name) == Value::Bool(true);
+        Shown {
+            idle_connections: on("idleConnections"),
+            idle_cursors: on("idleCursors"),
+            idle_sessions: on("idleSessions"),
+            own_only: false,
+            truncated: on("truncateOps"),
+            named: true,
+        }
+    }
 }
 
-/// One document per operation, idle connection, transaction and cursor.
-pub(crate) fn describe_ops(asking: &Asking<'_>, shown: Shown) -> Vec<DocBuf> {
-    let own_only = shown.own_only;
-    let server = asking.server;
+/// One document per operation, idle connection, transaction and cursor; of all servers that share the data.
+///
+/// # Errors
+/// Those of the store, if other servers are asked.
+pub(crate) fn describe_ops(cx: &Context<'_>, shown: Shown) -> Result<Vec<DocBuf>> {
+    if !cx.server.store.shares_data() {
+        return Ok(describe_local_ops(cx, shown));
+    }
+    let shown = Shown { named: true, ..shown };
+    let own = cx.asking().own().filter(|_| shown.own_only);
+    let mut docs = describe(cx.server, shown, own.as_ref());
+    for told in peers::ask(cx, shown.write(own.as_ref()).as_doc())? {
+        match told.answer {
+            Some(answer) => docs.extend(peers::listed(&answer, "ops")),
+            None => docs.push(describe_silence(&told.host)),
+        }
+    }
+    Ok(docs)
+}
+
+/// Those of this server.
+pub(crate) fn describe_local_ops(cx: &Context<'_>, shown: Shown) -> Vec<DocBuf> {
+    let own = cx.asking().own().filter(|_| shown.own_only);
+    describe(cx.server, shown, own.as_ref())
+}
+
+/// The answer to another server that asks for the operations of this one.
+pub(in crate::commands) fn answer(server: &Server, question: Value<'_>) -> DocBuf {
+    let Value::Doc(question) = question else { return DocBuf::new() };
+    let docs = describe(server, Shown::read(question), Own::read(question).as_ref());
+    DocBuf::build(|w| {
+        w.array("ops", |list| {
+            let mut left = NODE_ANSWER_BYTES_MAX - OPS_BYTES_LESS;
+            for doc in docs {
+                let Some(rest) = left.checked_sub(doc.as_bytes().len() + OP_BYTES_MORE) else {
+                    list.push_doc(describe_cut(&server.host_and_port()).as_doc());
+                    break;
+                };
+                left = rest;
+                list.push_doc(doc.as_doc());
+            }
+        });
+    })
+}
+
+/// Stands for the operations of a server that does not answer.
+fn describe_silence(host: &str) -> DocBuf {
+    describe_gap(host, "the server has not answered in time")
+}
+
+/// Stands for those that an answer has no place for.
+fn describe_cut(host: &str) -> DocBuf {
+    describe_gap(host, "the server has more operations than an answer has place for")
+}
+
+fn describe_gap(host: &str, desc: &str) -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("shard", SHARD);
+        w.put("type", "gap");
+        w.put("host", host);
+        w.put("desc", desc);
+        w.put("active", false);
+    })
+}
+
+/// One document per operation, idle connection, transaction and cursor of this server; of one user, if given.
+fn describe(server: &Server, shown: Shown, own: Option<&Own>) -> Vec<DocBuf> {
+    let is_own = |user: Option<&UserName>| own.is_none_or(|own| own.is(user));
     let host = server.host_and_port();
     let lifetime = server.settings.params.int("transactionLifetimeLimitSeconds").max(1);
     let lifetime_ms = lifetime.saturating_mul(1000);
@@ -112,7 +213,7 @@ pub(crate) fn describe_ops(asking: &Asking<'_>, shown: Shown) -> Vec<DocBuf> {
     let mut open = server.clients.txn_sessions.open_transactions();
     let cursors = server.clients.cursors.busy();
     for op in server.clients.ops.all() {
-        if own_only && !asking.owns(op.user().as_ref()) {
+        if !is_own(op.user().as_ref()) {
             continue;
         }
         match op.view() {
@@ -124,24 +225,34 @@ pub(crate) fn describe_ops(asking: &Asking<'_>, shown: Shown) -> Vec<DocBuf> {
                 let cursor = of_op.map(|(_, facts, used_ms)| (facts, *used_ms));
                 let running =
                     Running { view: &view, shown, txn: txn.as_ref(), cursor, lifetime_ms };
-                docs.push(describe(&host, &op, Some(running)));
+                docs.push(describe_op(&host, &op, Some(running)));
             }
-            None if shown.idle_connections => docs.push(describe(&host, &op, None)),
+            None if shown.idle_connections => docs.push(describe_op(&host, &op, None)),
             None => {}
         }
     }
     if shown.idle_sessions {
-        open.retain(|txn| !own_only || asking.owns_session(&txn.session));
+        open.retain(|txn| own.is_none_or(|own| own.digest == txn.session.uid));
         docs.extend(open.iter().map(|txn| describe_idle(&host, txn, lifetime_ms)));
     }
     if shown.idle_cursors {
         server.clients.cursors.visit_idle(&mut |cursor, last_used_ms| {
-            if !own_only || asking.owns(cursor.owner.as_ref()) {
+            if is_own(cursor.owner.as_ref()) {
                 docs.push(describe_cursor(&host, cursor, last_used_ms));
             }
         });
     }
-    docs
+    match shown.named {
+        true => docs.iter().map(|doc| with_shard(doc.as_doc())).collect(),
+        false => docs,
+    }
+}
+
+fn with_shard(doc: Doc<'_>) -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("shard", SHARD);
+        doc.iter().for_each(|element| w.put(element.name(), element.value()));
+    })
 }
 
 fn describe_cursor(host: &str, cursor: &OpenCursor, last_used_ms: i64) -> DocBuf {
@@ -245,7 +356,7 @@ struct Running<'a> {
     lifetime_ms: i64,
 }
 
-fn describe(host: &str, op: &Arc<Op>, running: Option<Running<'_>>) -> DocBuf {
+fn describe_op(host: &str, op: &Arc<Op>, running: Option<Running<'_>>) -> DocBuf {
     DocBuf::build(|w| {
         w.put("type", "op");
         w.put("host", host);
@@ -260,13 +371,13 @@ fn describe(host: &str, op: &Arc<Op>, running: Option<Running<'_>>) -> DocBuf {
         }
         w.put("active", running.is_some());
         if let Some(running) = running {
-            write_running(op, &running, w);
+            write_running(host, op, &running, w);
         }
     })
 }
 
 /// Writes the fields that an operation has and an idle connection does not have.
-fn write_running(op: &Op, running: &Running<'_>, w: &mut DocWriter<'_>) {
+fn write_running(host: &str, op: &Op, running: &Running<'_>, w: &mut DocWriter<'_>) {
     let Running { view, shown, txn, .. } = *running;
     let mut started = String::new();
     clock::write_iso(&mut started, view.started_ms);
@@ -279,7 +390,10 @@ fn write_running(op: &Op, running: &Running<'_>, w: &mut DocWriter<'_>) {
     w.put("isFromUserConnection", true);
     w.put("threaded", true);
     // Tools expect int32; the ids are below 2^31.
-    w.put("opid", view.id as i32);
+    match shown.named {
+        true => w.put("opid", peers::operation_name(host, view.id).as_str()),
+        false => w.put("opid", view.id as i32),
+    }
     if let Some(lsid) = &view.lsid {
         lsid.write("lsid", w);
     }

@@ -39,7 +39,9 @@ pub(crate) use build_info::write_build_info;
 pub(super) use coll_stats::COLL_STATS;
 pub(super) use conn_pool_stats::CONN_POOL_STATS;
 pub(super) use connection_status::CONNECTION_STATUS;
-pub(super) use current_op::{CURRENT_OP, Shown, describe_ops, list_cursors};
+pub(super) use current_op::{
+    CURRENT_OP, Shown, answer as tell_ops, describe_local_ops, describe_ops, list_cursors,
+};
 pub(super) use data_size::DATA_SIZE;
 pub(super) use db_hash::DB_HASH;
 pub(super) use db_stats::DB_STATS;
@@ -51,7 +53,7 @@ pub(crate) use get_diagnostic_data::record_diagnostic_data;
 pub(super) use get_free_monitoring_status::GET_FREE_MONITORING_STATUS;
 pub(super) use get_log::GET_LOG;
 pub(super) use host_info::HOST_INFO;
-pub(super) use kill_op::KILL_OP;
+pub(super) use kill_op::{KILL_OP, answer as kill_told_op};
 pub(super) use list_commands::LIST_COMMANDS;
 pub(super) use lock_info::LOCK_INFO;
 pub(super) use nagi_advise::NAGI_ADVISE;

@@ -1,8 +1,15 @@
 //! `killSessions`, `killAllSessions`, `killAllSessionsByPattern`: end sessions and kill their operations.
 
+use std::sync::Arc;
+
+use nagi_bson::Binary;
+
 use super::common::named;
 use crate::core::command::prelude::*;
+use crate::core::peers;
+use crate::core::server::Server;
 use crate::names::UserName;
+use crate::op::Op;
 use crate::session::{SessionId, UserDigest, parse_lsid, parse_uid, user_digest};
 
 pub(in crate::commands) static KILL_SESSIONS: Command = Command {
@@ -63,6 +70,7 @@ args! { "killAllSessionsByPattern.killAllSessionsByPattern" => PatternDoc {
 }}
 
 /// The sessions that a command ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pattern {
     Session(SessionId),
     /// All sessions of a user.
@@ -79,21 +87,17 @@ fn some(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Resul
             true => Pattern::User(own),
             false => Pattern::All,
         };
-        kill(cx, &pattern);
-        return Ok(());
+        return kill(cx, &[pattern]);
     }
     let may_name = Some(Action::KillAnySession);
-    for session in named(cx, args.sessions, "killSessions.killSessions", may_name)? {
-        kill(cx, &Pattern::Session(session));
-    }
-    Ok(())
+    let sessions = named(cx, args.sessions, "killSessions.killSessions", may_name)?;
+    kill(cx, &sessions.into_iter().map(Pattern::Session).collect::<Vec<_>>())
 }
 
 fn all(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = AllArgs::parse(req)?;
     if args.users.is_empty() {
-        kill(cx, &Pattern::All);
-        return Ok(());
+        return kill(cx, &[Pattern::All]);
     }
     let users = args.users.iter().map(|user| {
         let Value::Doc(user) = user else {
@@ -107,21 +111,16 @@ fn all(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
         let user = KillUser::parse_doc(user)?;
         Ok(Pattern::User(user_digest(&UserName::new(user.user, user.db))))
     });
-    let users = users.collect::<Result<Vec<_>>>()?;
-    users.iter().for_each(|user| kill(cx, user));
-    Ok(())
+    kill(cx, &users.collect::<Result<Vec<_>>>()?)
 }
 
 fn by_pattern(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result<()> {
     let args = PatternArgs::parse(req)?;
     if args.patterns.is_empty() {
-        kill(cx, &Pattern::All);
-        return Ok(());
+        return kill(cx, &[Pattern::All]);
     }
     let patterns = args.patterns.iter().map(|pattern| parse_pattern(&cx.asking(), pattern));
-    let patterns = patterns.collect::<Result<Vec<_>>>()?;
-    patterns.iter().for_each(|pattern| kill(cx, pattern));
-    Ok(())
+    kill(cx, &patterns.collect::<Result<Vec<_>>>()?)
 }
 
 /// Reads `{lsid: {id, uid}}`, `{uid}` or `{}`, which are all sessions. `users` and `roles` name the users in whose
@@ -155,25 +154,87 @@ fn parse_pattern(asking: &Asking<'_>, value: Value<'_>) -> Result<Pattern> {
     }
 }
 
-fn kill(cx: &Context<'_>, pattern: &Pattern) {
-    let sessions = &cx.server.clients.sessions;
-    match pattern {
-        Pattern::Session(session) => end(cx, session),
-        Pattern::User(user) => {
-            sessions.find(|session| session.uid == *user).iter().for_each(|found| end(cx, found));
+/// Ends sessions at all servers that share the data: a session that fails over may have operations at several.
+///
+/// # Errors
+/// 6 if one has not answered. Those of the store.
+fn kill(cx: &Context<'_>, patterns: &[Pattern]) -> Result<()> {
+    patterns.iter().for_each(|pattern| end_all(cx.server, pattern, Some(cx.op)));
+    let question = DocBuf::build(|w| {
+        w.array("killSessions", |list| patterns.iter().for_each(|one| list.doc(|w| one.write(w))));
+    });
+    peers::order(cx, question.as_doc()).map(drop)
+}
+
+/// The answer to another server that wants sessions ended.
+pub(in crate::commands) fn answer(server: &Server, question: Value<'_>) -> DocBuf {
+    if let Value::Array(patterns) = question {
+        let patterns = patterns.iter().filter_map(|value| Pattern::read(value.as_doc()?));
+        patterns.for_each(|pattern| end_all(server, &pattern, None));
+    }
+    DocBuf::new()
+}
+
+impl Pattern {
+    fn write(&self, out: &mut DocWriter<'_>) {
+        match self {
+            Pattern::Session(session) => session.write("lsid", out),
+            Pattern::User(digest) => {
+                out.put("uid", Value::Binary(Binary { subtype: 0, bytes: digest }));
+            }
+            Pattern::All => out.put("all", true),
         }
-        Pattern::All => sessions.find(|_| true).iter().for_each(|found| end(cx, found)),
+    }
+
+    fn read(doc: Doc<'_>) -> Option<Pattern> {
+        let digest = |value| parse_uid(value, &"uid").ok();
+        match (doc.get("lsid"), doc.get("uid"), doc.get("all")) {
+            (lsid @ Value::Doc(_), ..) => {
+                let given = parse_lsid(lsid, "lsid").ok()?;
+                Some(Pattern::Session(SessionId { id: given.id, uid: given.uid? }))
+            }
+            (_, uid @ Value::Binary(_), _) => digest(uid).map(Pattern::User),
+            (.., Value::Bool(true)) => Some(Pattern::All),
+            _ => None,
+        }
     }
 }
 
-fn end(cx: &Context<'_>, session: &SessionId) {
-    cx.server.clients.sessions.end(session);
-    cx.server.clients.txn_sessions.end(session);
-    cx.server.clients.cursors.end_session(session);
-    for op in cx.server.clients.ops.all() {
-        let mine = std::sync::Arc::ptr_eq(&op, cx.op);
-        if !mine && op.view().is_some_and(|view| view.lsid.as_ref() == Some(session)) {
+/// `except`: the operation that ends them.
+fn end_all(server: &Server, pattern: &Pattern, except: Option<&Arc<Op>>) {
+    let sessions = &server.clients.sessions;
+    let found = match pattern {
+        Pattern::Session(session) => vec![*session],
+        Pattern::User(user) => sessions.find(|session| session.uid == *user),
+        Pattern::All => sessions.find(|_| true),
+    };
+    found.iter().for_each(|session| end(server, session, except));
+}
+
+fn end(server: &Server, session: &SessionId, except: Option<&Arc<Op>>) {
+    let clients = &server.clients;
+    clients.sessions.end(session);
+    clients.txn_sessions.end(session);
+    clients.cursors.end_session(session);
+    for op in clients.ops.all() {
+        let is_mine = except.is_some_and(|mine| Arc::ptr_eq(&op, mine));
+        if !is_mine && op.view().is_some_and(|view| view.lsid.as_ref() == Some(session)) {
             op.kill(Code::INTERRUPTED);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_read_as_they_were_written() {
+        let session = SessionId { id: [1; 16], uid: [2; 32] };
+        for pattern in [Pattern::Session(session), Pattern::User([3; 32]), Pattern::All] {
+            let doc = DocBuf::build(|w| pattern.write(w));
+            assert_eq!(Pattern::read(doc.as_doc()), Some(pattern));
+        }
+        assert_eq!(Pattern::read(Doc::EMPTY), None, "what is not understood ends nothing");
     }
 }

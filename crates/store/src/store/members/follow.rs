@@ -40,6 +40,7 @@ impl Store {
         members.is_behind.store(false, SeqCst);
         members.open(&board.intents);
         members.follow_settings(board.settings)?;
+        members.note_questions(board.questions);
         // The others are told of it from now on.
         members.version.store(board.changes.version, SeqCst);
         Ok(board)

@@ -28,7 +28,8 @@
 //! for each other.
 //!
 //! `lock.rs`: one change at a time; `intents.rs`: writers kept out; `follow.rs`: changes of other nodes; `facts.rs`;
-//! `settings.rs`: documents that servers have in memory; `nodes.rs`: who shares the data; `past.rs`: earlier catalogs.
+//! `settings.rs`: documents that servers have in memory; `questions.rs`: what only their processes know; `nodes.rs`: who
+//! shares the data; `past.rs`: earlier catalogs.
 
 mod counts;
 mod facts;
@@ -37,6 +38,7 @@ mod intents;
 mod lock;
 mod nodes;
 mod past;
+mod questions;
 mod settings;
 
 use std::{
@@ -63,6 +65,8 @@ use crate::{
 pub(crate) use intents::Closing;
 pub(crate) use lock::CatalogLock;
 pub use nodes::NodeState;
+use questions::Questions;
+pub use questions::{NODE_ANSWER_BYTES_MAX, NodeAnswer, QUESTION_BYTES_MAX};
 use settings::Settings;
 pub(crate) use settings::is_setting;
 
@@ -92,6 +96,7 @@ pub(crate) struct Members {
     pub(in crate::store) is_behind: AtomicBool,
     is_steward: AtomicBool,
     settings: Settings,
+    questions: Questions,
     /// Index builds of this process.
     builds: AtomicUsize,
     stops: Mutex<bool>,
@@ -137,6 +142,7 @@ impl Members {
             is_behind: AtomicBool::new(false),
             is_steward: AtomicBool::new(false),
             settings: Settings::default(),
+            questions: Questions::default(),
             builds: AtomicUsize::new(0),
             stops: Mutex::default(),
             stopped: Condvar::new(),
@@ -184,6 +190,17 @@ impl Members {
     pub(crate) fn stop(&self) {
         *self.stops.lock() = true;
         self.stopped.notify_all();
+        self.end_questions();
+    }
+
+    /// True if the threads have to end.
+    pub(crate) fn has_to_end(&self) -> bool {
+        *self.stops.lock() || self.is_over()
+    }
+
+    /// The number of this node's seat.
+    fn seat(&self) -> u16 {
+        self.lease.seat_number()
     }
 
     /// Waits. Returns false if the thread has to end.
@@ -199,8 +216,8 @@ impl Members {
     /// How long to wait before the next look at the board. `seen`: what the last look has found, and when it changed.
     pub(crate) fn next_look(&self, seen: &mut (u64, Instant)) -> Duration {
         let closed = self.closed.lock();
-        // Both only grow.
-        let version = self.version.load(SeqCst) + self.settings_version();
+        // All only grow.
+        let version = self.version.load(SeqCst) + self.settings_version() + self.questions_asked();
         if closed.values().any(|closed| !closed.is_left) {
             return POLL_CLOSING;
         }

@@ -4,7 +4,7 @@ use nagi_store::Namespace;
 
 use super::OwnStage;
 use crate::commands::crud::aggregate::Args;
-use crate::commands::diagnose::{Shown, describe_ops};
+use crate::commands::diagnose::{Shown, describe_local_ops, describe_ops};
 use crate::core::command::prelude::*;
 
 pub(super) static CURRENT_OP: OwnStage =
@@ -55,7 +55,7 @@ fn docs(
             "allUsers" => shown.own_only = !on,
             "truncateOps" => shown.truncated = on,
             "targetAllNodes" => all_nodes = on,
-            // Without a router all operations are local.
+            // Where no other server shares the data all operations are local.
             "localOps" => local_ops = on,
             // The call stack is part of the field `waitingForLatch`, which no operation has.
             "backtrace" => {}
@@ -65,7 +65,8 @@ fn docs(
         }
     }
     match (all_nodes, local_ops) {
-        (false, _) => Ok(describe_ops(&cx.asking(), shown)),
+        (false, false) => describe_ops(cx, shown),
+        (false, true) => Ok(describe_local_ops(cx, shown)),
         (true, true) => bail!(
             Code::FAILED_TO_PARSE,
             "The 'localOps' parameter of the $currentOp stage cannot be true when 'targetAllNodes' is \
