@@ -4,7 +4,7 @@
 #   wheel npm                      packages for tests in other projects (docs/test-servers.md)
 #   deb tarball image              packages, in PACKAGES (target/packages); packages-test installs and runs them (root)
 #   golden                         the golden set (recorded answers of a real server) by area
-#   schedules fresh old-cpu embedded tikv test-cluster crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed seeds fuzz hostile matrix coverage differential plans site manual deny sbom reproducible    slow or special targets
+#   schedules fresh old-cpu embedded tikv tikv-costs test-cluster crash latency power-cut adversary drivers java mongosh tools oplog streams debezium ycsb seed seeds fuzz hostile matrix coverage differential plans site manual deny sbom reproducible    slow or special targets
 #
 # Build artefacts are outside the clone (NAGI_CACHE, ~/.cache/nagi), so that a second clone or a second CI run
 # compiles only what changed. `make clean` removes the artefacts of this workspace and keeps the RocksDB
@@ -30,7 +30,7 @@ PORTABLE ?=
 FEATURES ?=
 BUILD_FEATURES = $(addprefix --features nagi-app/,$(FEATURES))
 
-.PHONY: run build test unit schedules native wire bench bench-lang lint clean golden tikv test-cluster crash latency power-cut adversary drivers java seed seeds mongosh tools service oplog ycsb streams debezium fuzz \
+.PHONY: run build test unit schedules native wire bench bench-lang lint clean golden tikv tikv-costs test-cluster crash latency power-cut adversary drivers java seed seeds mongosh tools service oplog ycsb streams debezium fuzz \
 	fresh old-cpu embedded wheel npm deb tarball image portable packages-test \
 	coverage differential deny sbom reproducible hostile matrix deps help site manual
 
@@ -113,6 +113,13 @@ tikv: FEATURES = tikv
 tikv: build
 	@scripts/deps test
 	@FULL=1 tests/run $(NAGI) tikv
+
+tikv-costs: FEATURES = tikv
+tikv-costs: build     # what operations cost over a cluster, beside the client of the cluster alone (docs/scale-out.md)
+	@scripts/deps test
+	@tests/tikv/build >/dev/null
+	@NAGI="$$(realpath $(NAGI))" tests/tikv/run.py cargo test --quiet --release --locked -p nagi-kv-tikv --test cluster -- \
+	  costs_of_operations --ignored --nocapture
 
 # Three servers over three placement drivers and three stores: the golden set, pymongo, plans, and faults under workloads whose
 # history is checked (docs/scale-out.md): make test-cluster CLUSTER_PARTS=faults FAULTS=store_killed,splits

@@ -4,24 +4,30 @@
 //!   crc CURRENT 2a0c11f3
 //!   crc MANIFEST-000005 99ab01c4
 //!   size 000012.sst 67108864
-//!   log 4711                            instead of `sequence`, if the log has changes that no table file has
+//!   log 4711                            instead of `sequence`, if logs have changes that no table file has; then also
+//!   least 000017.log 1048576            for each of these logs: it has so many bytes, and perhaps unused ones behind
 //!   end 0bd3a9e1                        CRC-32C of all lines before
 //!
 //! RocksDB's checksums detect a flipped bit when its block is read. They do not detect a truncated file list: a
 //! MANIFEST that lost its last record is a shorter, valid MANIFEST, and a log that lost its tail looks the same as
 //! after a crash. After an orderly shutdown everything is in table files, which are listed here, so any difference is
-//! damage. If it was too much to wait for, the log has the rest, up to the change that is named.
+//! damage. If it was too much to wait for, the logs have the rest, up to the change that is named; what they have at
+//! least is listed, and the end of the newest one is marked (`wal::keep`), until a start has succeeded.
 //! Sizes and checksums are those of the files, encrypted or not.
 //! The next start checks and removes the file. So after a crash there is none, and a torn tail of the log is accepted:
 //! its writes were not acknowledged as durable.
 
-use std::{fs, io, path::Path, time::Instant};
+use std::{collections::BTreeMap, fs, io, path::Path, time::Instant};
 
 use crc32c::crc32c;
 use nagi_encryption::Keys;
 use nagi_kv::{Error, Result};
 
-use crate::{db::Db, encrypted};
+use crate::{
+    db::Db,
+    encrypted,
+    wal::{self, Mark},
+};
 
 const FILE: &str = "nagi.closed";
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -52,13 +58,13 @@ pub(crate) struct Settled {
 }
 
 /// Ends flushes and compactions. What is in memory, of `unflushed_bytes`, is written to table files, if that is little;
-/// otherwise the next start reads it from the log, which is synced. Both are recorded. If that fails, the next start
+/// otherwise the next start reads it from the log, which is synced up to `synced`. Both are recorded. If that fails, the next start
 /// reads the log as after a crash: nothing is lost.
 pub(crate) fn settle(
     (dir, files): (&Path, &Path),
     db: &Db,
     unflushed_bytes: u64,
-    keys: Option<&Keys>,
+    (keys, synced): (Option<&Keys>, Option<&Mark>),
 ) -> Settled {
     let begun = Instant::now();
     let flushes = unflushed_bytes <= FLUSHED_MAX;
@@ -66,7 +72,8 @@ pub(crate) fn settle(
     let flushed_ms = begun.elapsed().as_millis() as u64;
     db.stop_background();
     let stopped_ms = begun.elapsed().as_millis() as u64 - flushed_ms;
-    let noted = flushed.and_then(|()| write(dir, files, db, (keys, flushes)));
+    let logs = if flushes { Ok(Vec::new()) } else { db.log_files() };
+    let noted = flushed.and_then(|()| write(dir, files, db, (keys, &logs?, synced)));
     if let Err(error) = &noted {
         log::warn!(target: "STORAGE", id = 7_702_041, error:% = error;
             "The clean shutdown could not be recorded; the next start recovers from the journal");
@@ -74,10 +81,15 @@ pub(crate) fn settle(
     Settled { flushed: flushes && noted.is_ok(), flushed_ms, stopped_ms }
 }
 
-/// Records the state of a database that does not change any more. Durable on return. `is_whole`: nothing is in the log
-/// only.
-fn write(dir: &Path, files: &Path, db: &Db, (keys, is_whole): (Option<&Keys>, bool)) -> Result<()> {
-    let known = if is_whole { "sequence" } else { "log" };
+/// Records the state of a database that does not change any more. Durable on return. `logs`: those that are needed, with
+/// their sizes.
+fn write(
+    dir: &Path,
+    files: &Path,
+    db: &Db,
+    (keys, logs, synced): (Option<&Keys>, &[(String, u64)], Option<&Mark>),
+) -> Result<()> {
+    let known = if logs.is_empty() { "sequence" } else { "log" };
     let mut text = format!("{known} {}\n", db.sequence());
     for name in ["CURRENT".to_owned(), current(files, keys)?] {
         let crc = crc32c(&fs::read(files.join(&name))?);
@@ -89,6 +101,17 @@ fn write(dir: &Path, files: &Path, db: &Db, (keys, is_whole): (Option<&Keys>, bo
         let size = encrypted::header_bytes(keys) + content_bytes;
         text.push_str(&format!("size {name} {size}\n"));
     }
+    let mut logs = numbered(logs, encrypted::header_bytes(keys));
+    if let Some(mark) = synced.filter(|mark| logs.contains_key(&mark.log)) {
+        // The file of an older log that is used again may be longer.
+        for (log, bytes) in mark.logs() {
+            logs.entry(log).and_modify(|size| *size = bytes);
+        }
+        wal::keep(files, mark)?;
+    }
+    for (number, size) in &logs {
+        text.push_str(&format!("least {number:06}.log {size}\n"));
+    }
     text.push_str(&format!("end {:08x}\n", crc32c(text.as_bytes())));
     let temporary = dir.join("nagi.closed.tmp");
     fs::write(&temporary, text)?;
@@ -96,6 +119,13 @@ fn write(dir: &Path, files: &Path, db: &Db, (keys, is_whole): (Option<&Keys>, bo
     fs::rename(&temporary, dir.join(FILE))?;
     fs::File::open(dir)?.sync_all()?;
     Ok(())
+}
+
+/// The logs by number, with the sizes of their files.
+fn numbered(logs: &[(String, u64)], header_bytes: u64) -> BTreeMap<u64, u64> {
+    let number = |name: &str| name.strip_suffix(".log").and_then(|number| number.parse().ok());
+    let logs = logs.iter().filter_map(|(name, size)| Some((number(name)?, header_bytes + size)));
+    logs.collect()
 }
 
 /// The name of the MANIFEST in use.
@@ -133,7 +163,12 @@ pub(crate) fn check(dir: &Path, files: &Path) -> Result<Closed> {
             ["sequence", number] => found = Closed::Whole(number.parse().unwrap_or(0)),
             ["log", number] => found = Closed::Logged(number.parse().unwrap_or(0)),
             ["crc", name, crc] => check_crc(&files.join(name), crc, &mut damaged)?,
-            ["size", name, size] => check_size(&files.join(name), size, &mut damaged)?,
+            ["size", name, size] => {
+                check_size(&files.join(name), size, &|is, was| is == was, &mut damaged)?;
+            }
+            ["least", name, size] => {
+                check_size(&files.join(name), size, &|is, was| is >= was, &mut damaged)?;
+            }
             _ => {}
         }
     }
@@ -161,9 +196,14 @@ fn check_crc(path: &Path, crc: &str, damaged: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-fn check_size(path: &Path, size: &str, damaged: &mut Vec<String>) -> Result<()> {
+fn check_size(
+    path: &Path,
+    size: &str,
+    is_right: &dyn Fn(u64, u64) -> bool,
+    damaged: &mut Vec<String>,
+) -> Result<()> {
     match fs::metadata(path) {
-        Ok(metadata) if metadata.len().to_string() == *size => {}
+        Ok(metadata) if size.parse().is_ok_and(|size| is_right(metadata.len(), size)) => {}
         Ok(metadata) => damaged.push(format!(
             "{} has {} bytes, had {size} when it was closed",
             path.display(),

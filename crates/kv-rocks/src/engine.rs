@@ -243,7 +243,9 @@ impl Rocks {
         let log_synced = lap();
         let unflushed = stats::unflushed_bytes(&core.db);
         let folders = (&*core.dir, &*core.files);
-        let settled = closed::settle(folders, &core.db, unflushed, core.keys.as_deref());
+        let synced = core.ring_buffer.as_ref().map(|ring_buffer| ring_buffer.mark());
+        let known = (core.keys.as_deref(), synced.as_ref());
+        let settled = closed::settle(folders, &core.db, unflushed, known);
         if let Some(ring_buffer) = &core.ring_buffer {
             ring_buffer.retire();
         }
@@ -695,7 +697,7 @@ impl Maintenance for Rocks {
     }
 
     fn hold_files(&self, watch: &mut Watch<'_>) -> Result<bool> {
-        rewrite::hold(&self.core.db, watch)
+        rewrite::hold(&self.core.db, &self.core.files, watch)
     }
 
     fn begin_close(&self) {

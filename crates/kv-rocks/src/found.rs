@@ -75,8 +75,8 @@ pub(crate) fn check_log(
     }
 }
 
-/// After an orderly shutdown nothing may be missing; after a crash the end of the log may be torn. If the log has all
-/// that it had at a shutdown, what is behind its end is of earlier uses of its file.
+/// After an orderly shutdown nothing may be missing; after a crash the end of the log may be torn. If the logs have all
+/// that they had at a shutdown, what is behind their ends is of earlier uses of the files.
 pub(crate) fn check_sequence(
     files: &Path,
     closed: &Closed,
@@ -84,15 +84,17 @@ pub(crate) fn check_sequence(
     keys: Option<&Keys>,
 ) -> Result<()> {
     match closed {
-        Closed::Whole(sequence) if found < *sequence => Err(Error::Corrupt(format!(
-            "{} ends with change {found}, had {sequence} when it was closed",
-            files.display()
-        ))),
-        Closed::Logged(sequence) if found >= *sequence => Ok(()),
-        Closed::Unknown | Closed::Logged(_) => {
+        Closed::Whole(sequence) | Closed::Logged(sequence) if found < *sequence => {
+            Err(Error::Corrupt(format!(
+                "{} ends with change {found}, had {sequence} when it was closed",
+                files.display()
+            )))
+        }
+        Closed::Unknown => {
             for line in repair::dropped_from_journal(files, keys) {
                 log::warn!(target: "STORAGE", id = 7_702_040, line = line.as_str();
-                    "The journal's end was torn by a crash; the records after it were not used");
+                    "The journal ends before these bytes, as after a crash: they are of commits that were not \
+                     synced, or of earlier uses of the file");
             }
             Ok(())
         }

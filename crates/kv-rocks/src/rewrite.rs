@@ -4,6 +4,9 @@
 //! calls the watcher every few milliseconds; a compaction that is no longer wanted is cancelled.
 
 use std::{
+    ffi::OsString,
+    fs,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -15,7 +18,7 @@ use std::{
 
 use nagi_kv::{Error, KeyRange, Result, Watch};
 
-use crate::{db::Db, layout};
+use crate::{capacity::TRASH_SUFFIX, db::Db, layout};
 
 const LOOK_EACH: Duration = Duration::from_millis(10);
 
@@ -66,22 +69,35 @@ pub(crate) fn compact(db: &Arc<Db>, range: &KeyRange<'_>, watch: &mut Watch<'_>)
     Ok(watch(done, total))
 }
 
-/// Cancels and suspends compactions. Returns once none is running, or false if the watcher cancelled the wait.
-pub(crate) fn hold(db: &Db, watch: &mut Watch<'_>) -> Result<bool> {
+/// Cancels and suspends compactions. Returns once none is running, no memtable is being written, and the files that are
+/// not needed any more are removed; or false if the watcher cancelled the wait.
+pub(crate) fn hold(db: &Db, files: &Path, watch: &mut Watch<'_>) -> Result<bool> {
     db.interrupt_compacting();
-    let held = db.set_compacts_by_itself(false).map(|()| {
-        while db.compactions_running() > 0 {
+    let held = db.set_compacts_by_itself(false).and_then(|()| {
+        while db.compactions_running() + db.flushes_running() > 0 || has_trash(files)? {
             if !watch(0, 0) {
-                return false;
+                return Ok(false);
             }
             thread::sleep(LOOK_EACH);
         }
-        true
+        Ok(true)
     });
     if !matches!(held, Ok(true)) {
         release(db)?;
     }
     held
+}
+
+/// True if RocksDB is still removing files, which it does at a limited rate: whoever copies the folder would miss them in
+/// the middle of that.
+fn has_trash(files: &Path) -> Result<bool> {
+    let is_trash = |name: OsString| name.as_encoded_bytes().ends_with(TRASH_SUFFIX.as_bytes());
+    for entry in fs::read_dir(files)? {
+        if is_trash(entry?.file_name()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Allows compactions again.

@@ -225,6 +225,22 @@ impl FsyncLock {
         (!self.is_stopped(writer)).then_some(writing)
     }
 
+    /// Lets a lock be taken in the middle of a long write that holds nothing at this moment, and waits for its release.
+    /// The caller has a [`Writing`] of a [`Writer::New`].
+    ///
+    /// # Errors
+    /// Those of `check`; the write counts as running then, until its guard is dropped, and must not write any more.
+    pub(crate) fn pause(&self, check: &dyn Fn() -> Result<()>) -> Result<()> {
+        while self.is_stopped(Writer::New) {
+            self.writing.own().fetch_sub(1, Ordering::SeqCst);
+            let waited = self.wait(Writer::New, check);
+            // As in `begin_write`: before the flag is read.
+            self.writing.own().fetch_add(1, Ordering::SeqCst);
+            waited?;
+        }
+        Ok(())
+    }
+
     /// Returns true while such a writer has to wait.
     pub(crate) fn is_stopped(&self, writer: Writer) -> bool {
         self.stops(writer).load(Ordering::SeqCst)
@@ -323,6 +339,39 @@ mod tests {
         assert_eq!(lock.unlock(), Some(0));
         assert!(lock.begin_write(Writer::OpenTransaction).is_some());
         assert_eq!(lock.unlock(), None);
+    }
+
+    #[test]
+    fn a_long_write_lets_a_lock_be_taken_and_goes_on_after_it() {
+        let lock = FsyncLock::default();
+        let writing = lock.begin_write(Writer::New).unwrap();
+        lock.pause(&|| panic!("there is no lock")).unwrap();
+        std::thread::scope(|threads| {
+            let locks = threads.spawn(|| take(&lock).unwrap());
+            while !lock.is_stopped(Writer::New) {
+                std::thread::yield_now();
+            }
+            let paused = threads.spawn(|| lock.pause(&|| Ok(())));
+            assert_eq!(locks.join().unwrap(), 1);
+            assert!(!paused.is_finished());
+            assert_eq!(lock.unlock(), Some(0));
+            paused.join().unwrap().unwrap();
+            // It counts again.
+            let ended = || Err(Error::new(Code::INTERRUPTED, "enough"));
+            assert!(lock.stop_writes(&mut || ended()).is_err());
+            assert_eq!(take_beside(&lock, &writing), Code::INTERRUPTED);
+        });
+        drop(writing);
+        assert_eq!(take(&lock).unwrap(), 1);
+    }
+
+    /// An interrupted pause leaves the count as it was.
+    fn take_beside(lock: &FsyncLock, _: &Writing<'_>) -> Code {
+        lock.locked.store(true, Ordering::SeqCst);
+        let paused = lock.pause(&|| Err(Error::new(Code::INTERRUPTED, "enough")));
+        lock.locked.store(false, Ordering::SeqCst);
+        assert_eq!(lock.writing.iter().map(|n| n.load(Ordering::SeqCst)).sum::<i64>(), 1);
+        paused.unwrap_err().code()
     }
 
     #[test]

@@ -27,7 +27,10 @@ use crate::{
         Shared,
         cache_partition::CachePartition,
         change_log::{self, Lists},
-        commit::stamps::{self, Stamps},
+        commit::{
+            held::HeldCommits,
+            stamps::{self, Stamps},
+        },
         ddl::Idents,
         members::Members,
         queue::Queue,
@@ -63,7 +66,8 @@ impl Store {
             stamps::resume(&*engine)?;
         }
         let random = clock::random().to_be_bytes();
-        let reclaimer = Reclaimer::new(Arc::clone(&engine));
+        let held = Arc::<HeldCommits>::default();
+        let reclaimer = Reclaimer::new(Arc::clone(&engine), Arc::clone(&held));
         match promises.drops_at_once {
             // Those of other nodes: see `steward`.
             _ if members.is_some() => {}
@@ -81,6 +85,7 @@ impl Store {
         let shared = Shared {
             open: OpenTransactions::default(),
             stamps: Stamps::default(),
+            held,
             change_log: options.change_log,
             lists,
             log_shown: ArcSwapOption::new(shown),

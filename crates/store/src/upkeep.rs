@@ -59,8 +59,19 @@ impl Store {
         self.engine.begin_close();
     }
 
-    /// Keeps the data files unchanged until `release_files`; an error of `watch` cancels the wait for that.
+    /// Keeps the data files unchanged until `release_files`: commits wait until then, also those of background work. An
+    /// error of `watch` cancels the wait for that.
     pub fn hold_files(&self, watch: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        // On a disk that stands still this waits, and commits go on meanwhile: perhaps nobody wants it any more then.
+        self.hold_files_of_engine(watch)?;
+        let held = self.held.hold(watch);
+        if held.is_err() {
+            self.engine.release_files().map_err(engine)?;
+        }
+        held
+    }
+
+    fn hold_files_of_engine(&self, watch: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let mut ended = Ok(());
         let mut ask = |_, _| {
             ended = watch();
@@ -68,14 +79,20 @@ impl Store {
         };
         let held = self.engine.hold_files(&mut ask).map_err(engine)?;
         match (held, ended) {
-            (true, Err(error)) => self.release_files().and(Err(error)),
+            (true, Err(error)) => self.engine.release_files().map_err(engine).and(Err(error)),
             (_, ended) => ended,
         }
     }
 
     /// Undoes one `hold_files`.
     pub fn release_files(&self) -> Result<()> {
+        self.let_commits_go_on();
         self.engine.release_files().map_err(engine)
+    }
+
+    /// Commits go on although the files are held: the server is being stopped.
+    pub fn let_commits_go_on(&self) {
+        self.held.release();
     }
 
     /// Writes a consistent copy of all data to the new folder `folder`, with hard links where possible.

@@ -30,7 +30,7 @@ pub(crate) fn free(files: &Path, options: &Options, system: &System) -> Result<(
 }
 
 /// Suffix of files that are being removed at a limited rate.
-const TRASH_SUFFIX: &str = ".trash";
+pub(crate) const TRASH_SUFFIX: &str = ".trash";
 
 /// Removes unfinished table files of compactions and flushes, and files that were being removed.
 fn remove_unfinished(files: &Path, options: &Options, system: &System) -> Result<usize> {

@@ -6,7 +6,7 @@ mod full;
 use std::path::Path;
 
 pub(crate) use ffi::{raise_file_limit, takes_direct_io};
-pub(crate) use full::free;
+pub(crate) use full::{TRASH_SUFFIX, free};
 
 use crate::options::Options;
 

@@ -431,6 +431,18 @@ impl Db {
 
     /// Names and sizes of the table files and of the blob files.
     pub(crate) fn table_files(&self) -> Result<Vec<(String, u64)>> {
+        self.stored_files(&[".sst", ".blob"])
+    }
+
+    /// Names and sizes of the logs that have changes which no table file has.
+    pub(crate) fn log_files(&self) -> Result<Vec<(String, u64)>> {
+        let mut files = self.stored_files(&[".log"])?;
+        // RocksDB puts the folder before the name.
+        files.iter_mut().for_each(|(name, _)| *name = name.trim_start_matches('/').to_owned());
+        Ok(files)
+    }
+
+    fn stored_files(&self, suffixes: &[&str]) -> Result<Vec<(String, u64)>> {
         let mut files = Vec::new();
         // SAFETY: the list is freed after its last use; its names are zero-terminated.
         unsafe {
@@ -443,7 +455,7 @@ impl Db {
             for index in 0..ffi::rocksdb_livefiles_storage_info_count(list) {
                 let name = ffi::rocksdb_livefiles_storage_info_relative_filename(list, index);
                 let name = CStr::from_ptr(name).to_string_lossy().into_owned();
-                if name.ends_with(".sst") || name.ends_with(".blob") {
+                if suffixes.iter().any(|suffix| name.ends_with(suffix)) {
                     files.push((name, ffi::rocksdb_livefiles_storage_info_size(list, index)));
                 }
             }

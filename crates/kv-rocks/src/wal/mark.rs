@@ -59,7 +59,7 @@ impl Mark {
     }
 
     /// The durable size of each log.
-    pub(super) fn logs(&self) -> [(u64, u64); 2] {
+    pub(crate) fn logs(&self) -> [(u64, u64); 2] {
         [(self.log, self.offset), (self.previous, self.previous_bytes)]
     }
 }

@@ -16,7 +16,8 @@
 //!
 //! An encrypted log whose header is damaged has no readable record, so no mark of its own: it counts as damaged.
 //!
-//! A log that is obsolete because of the tables is not read, whatever its content.
+//! A log that is obsolete because of the tables is not read, whatever its content. A log that a mark names, and that is
+//! missing although an older one is there, is damage, too.
 //!
 //!   record.rs   the format of a record
 //!   mark.rs     the synced position, and where it is stored
@@ -123,6 +124,13 @@ pub(crate) fn damaged(
             Err(Error::Corrupt(text)) => drop(headers.insert(*number, text)),
             Err(error) => return Err(error),
         }
+    }
+    // Logs are removed in order: one that is missing behind another one was not obsolete.
+    let first = logs.keys().next().copied().unwrap_or(u64::MAX);
+    let is_missing = |(log, bytes): &(&u64, &u64)| **bytes > 0 && **log > first;
+    let missing: Vec<u64> = synced.iter().filter(is_missing).map(|(log, _)| *log).collect();
+    for number in missing {
+        logs.entry(number).or_insert_with(|| files.join(format!("{number:06}.log")));
     }
     let mut damage = Vec::new();
     for (number, path) in logs {

@@ -171,6 +171,12 @@ fn a_later_log_says_that_the_one_before_was_whole() {
     // Cut between two batches, where it would go unnoticed otherwise.
     fs::write(dir.log(7), &first.bytes[..first.ends[20] as usize]).unwrap();
     assert!(found(&dir.0)[0].contains("000007.log is damaged at offset"));
+    // Without it, the one before it is the first one that is there; or it is obsolete.
+    fs::remove_file(dir.log(7)).unwrap();
+    assert!(found(&dir.0).is_empty());
+    fs::write(dir.log(5), Written::new(5, &batches(3)).bytes).unwrap();
+    assert!(found(&dir.0)[0].ends_with("000007.log is missing"));
+    assert!(damaged(&dir.0, None, &mut || Some(9)).unwrap().is_empty());
 }
 
 #[test]

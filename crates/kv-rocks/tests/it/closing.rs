@@ -1,12 +1,17 @@
 //! A close waits for nothing that the next start can do.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
-use nagi_kv::Space;
+use nagi_kv::{Error, Space};
 use nagi_kv_rocks::{Options, open};
 
 use crate::{
-    Scratch, options_at,
+    Scratch,
+    damage::copy,
+    encrypted, options_at,
     reopen::{count, gauge, get, put},
 };
 
@@ -63,6 +68,92 @@ fn much_in_memory_is_left_to_the_log() {
     assert!(record.exists());
     let engine = open(scratch.path(), &options).expect("opens");
     assert_eq!(get(&engine, Space::Records, &[40]), Some(b"one more".to_vec()));
+}
+
+/// The logs that the record names, and how many bytes each has at least.
+fn logs_needed(dir: &Path) -> Vec<(PathBuf, u64)> {
+    let noted = std::fs::read_to_string(dir.join("nagi.closed")).expect("a record");
+    let log = |line: &str| {
+        let (name, bytes) = line.strip_prefix("least ")?.split_once(' ')?;
+        Some((dir.join("rocksdb").join(name), bytes.parse().expect("a number")))
+    };
+    noted.lines().filter_map(log).collect()
+}
+
+/// A folder whose newest changes are in several logs only, and how many records it has.
+fn with_logs(scratch: Scratch) -> (Scratch, Options, u64) {
+    const COUNT: u8 = 170;
+    let options = Options {
+        cache_bytes: 1 << 30,
+        write_buffer_bytes: Some(96 << 20),
+        ..options_at(scratch.path())
+    };
+    let engine = open(scratch.path(), &options).expect("opens");
+    // Its memtable needs the first log for as long as it is not flushed.
+    put(&engine, Space::Index, b"k", b"first");
+    for n in 0..COUNT {
+        put(&engine, Space::Records, &[n], &value(n));
+    }
+    engine.close().expect("closes");
+    drop(engine);
+    let logs = logs_needed(scratch.path());
+    assert!(logs.len() > 1, "{logs:?}");
+    (scratch, options, COUNT.into())
+}
+
+/// What a disk, or somebody who needs space, does to a log.
+type Harm = (&'static str, fn(&Path, u64));
+
+const HARMS: [Harm; 4] = [
+    ("removed", |log, _| std::fs::remove_file(log).expect("removed")),
+    ("emptied", |log, _| set_length(log, 0)),
+    ("cut by a byte", |log, bytes| set_length(log, bytes - 1)),
+    ("changed at its end", |log, bytes| {
+        let mut content = std::fs::read(log).expect("read");
+        content[bytes as usize - 10] ^= 0x40;
+        std::fs::write(log, content).expect("written");
+    }),
+];
+
+fn set_length(log: &Path, bytes: u64) {
+    let file = std::fs::OpenOptions::new().write(true).open(log).expect("opens");
+    file.set_len(bytes).expect("cut");
+}
+
+fn logs_that_are_needed_must_be_there(scratch: Scratch) {
+    let (original, options, all) = with_logs(scratch);
+    let logs = logs_needed(original.path());
+    for (at, (log, bytes)) in logs.iter().enumerate() {
+        for (what, harm) in HARMS {
+            // Behind the end of an older one there may be what an earlier log in its file had.
+            if at + 2 < logs.len() && what == HARMS[3].0 {
+                continue;
+            }
+            let copied = copy(original.path());
+            let name = log.file_name().expect("a name");
+            harm(&copied.path().join("rocksdb").join(name), *bytes);
+            for start in 1..=2 {
+                match open(copied.path(), &options) {
+                    Err(Error::Corrupt(text)) => assert!(text.contains(".log"), "{text}"),
+                    Err(error) => panic!("log {at} {what}, start {start}: {error}"),
+                    Ok(_) => panic!("log {at} {what}, start {start}: nothing was noticed"),
+                }
+            }
+        }
+    }
+    let engine = open(original.path(), &options).expect("opens");
+    assert_eq!(count(&engine, Space::Records), all);
+    assert_eq!(get(&engine, Space::Index, b"k"), Some(b"first".to_vec()));
+}
+
+#[test]
+fn a_log_that_is_needed_is_missed_and_so_is_a_part_of_it() {
+    logs_that_are_needed_must_be_there(Scratch::new());
+}
+
+#[test]
+fn an_encrypted_log_that_is_needed_is_missed_and_so_is_a_part_of_it() {
+    logs_that_are_needed_must_be_there(encrypted());
 }
 
 #[test]

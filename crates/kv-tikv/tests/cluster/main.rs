@@ -5,6 +5,7 @@
 
 mod cluster;
 mod contract;
+mod costs;
 mod crash;
 mod failures;
 mod garbage;

@@ -53,6 +53,15 @@ pub trait Interrupt: Sync {
     /// conflict.
     fn yielded(&self, _conflict: bool) {}
 
+    /// Called by a statement that changes many documents before each transaction of its own: it holds nothing, so it may
+    /// be made to wait here.
+    ///
+    /// # Errors
+    /// Those of [`Interrupt::check`].
+    fn between_groups(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// True if the stages that run are to be described afterwards, for the profiler.
     fn wants_stages(&self) -> bool {
         false

@@ -203,6 +203,8 @@ impl Groups<'_, '_> {
         let env = self.run.env;
         let (mut passed_over, mut more) = (Vec::new(), Ok(false));
         self.group.clear();
+        // Nothing is held here.
+        env.interrupt().between_groups()?;
         match self.try_next(fill, &mut passed_over, &mut more) {
             Ok((tally, error)) => {
                 self.tally.add(tally);

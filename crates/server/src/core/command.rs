@@ -380,6 +380,15 @@ impl<'c> Context<'c> {
         waited
     }
 
+    /// Lets a lock (`fsync`) be taken in the middle of a long write, and waits for its release. For commands that have
+    /// begun to write, at moments when they hold nothing.
+    ///
+    /// # Errors
+    /// Those of [`Context::check`].
+    pub(crate) fn pause_write(&self) -> Result<()> {
+        self.watch().between_groups()
+    }
+
     /// Refuses a write to `db` while user writes are blocked (371). Without authentication no client may bypass the
     /// block.
     pub(crate) fn check_write_block(&self, db: &str) -> Result<()> {
@@ -524,6 +533,17 @@ impl nagi_query::Interrupt for Watch<'_> {
 
     fn yielded(&self, conflict: bool) {
         self.op.add_yield(conflict);
+    }
+
+    fn between_groups(&self) -> Result<()> {
+        let Some(lock) = self.server.map(|server| &server.upkeep.fsync) else { return Ok(()) };
+        if !lock.is_stopped(Writer::New) {
+            return Ok(());
+        }
+        self.op.set_waiting_for_lock(Some((LockMode::Intent, clock::now())));
+        let paused = lock.pause(&|| self.check());
+        self.op.set_waiting_for_lock(None);
+        paused
     }
 
     fn wants_stages(&self) -> bool {

@@ -273,6 +273,7 @@ impl Server {
         self.clients.cursors.clear();
         self.clients.snapshots.clear();
         self.upkeep.fsync.release_all();
+        self.store.let_commits_go_on();
         self.store.begin_close();
         self.upkeep.backups.close();
         self.upkeep.signal.end();

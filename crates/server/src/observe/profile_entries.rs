@@ -8,6 +8,7 @@ use nagi_store::{DOCUMENT_DEPTH_MAX, Namespace, WriteOptions};
 
 use crate::clock;
 use crate::core::server::Server;
+use crate::fsync::Writer;
 use crate::observe::slow::{self, Finished, Place};
 
 /// A longer entry is stored with its long fields as truncated text. The collection holds 1 MiB.
@@ -33,6 +34,8 @@ pub(crate) fn prepare(server: &Arc<Server>, db: &str) -> Result<()> {
 /// Writes an entry into the `system.profile` of a database. A failure is only logged.
 pub(crate) fn write(server: &Arc<Server>, db: &str, entry: &DocBuf) {
     let Ok(namespace) = profile_namespace(db) else { return };
+    // A read must not wait for the lock. MongoDB does not profile then, either.
+    let Some(_writing) = server.upkeep.fsync.begin_write(Writer::New) else { return };
     // A profile entry must not create a database.
     if server.store.collection(&namespace).is_none() {
         let exists = server.store.catalog().database(db).next().is_some();

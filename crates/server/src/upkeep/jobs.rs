@@ -12,8 +12,10 @@ use nagi_error::Code;
 
 use crate::clock;
 use crate::core::server::Server;
+use crate::fsync::Writer;
 use crate::interruption::interruption;
 use crate::logging::set_log_context;
+use crate::replica::ReplicaSet;
 use crate::upkeep::pace::Pace;
 
 /// The work of a job; returns the pause until the next call.
@@ -103,7 +105,10 @@ fn reap_transactions(server: &Arc<Server>) -> Duration {
     }
     let window = server.settings.params.int("minSnapshotHistoryWindowInSeconds").max(1) as u64;
     server.clients.snapshots.expire(Duration::from_secs(window));
-    if let Some(replica) = server.replica.as_ref().filter(|replica| replica.is_to_step_up()) {
+    // What writes comes after the lock of `fsync`.
+    let writes = !server.upkeep.fsync.is_stopped(Writer::New);
+    let due = |replica: &&ReplicaSet| writes && replica.is_to_step_up();
+    if let Some(replica) = server.replica.as_ref().filter(due) {
         match replica.step_up_if_due() {
             Ok(true) => server.identity.topology.advance(),
             Ok(false) => {}
@@ -115,7 +120,7 @@ fn reap_transactions(server: &Arc<Server>) -> Duration {
     let every = server.settings.params.int("logicalSessionRefreshMillis");
     let last = server.upkeep.records_swept_ms.load(std::sync::atomic::Ordering::Relaxed);
     // The records of sessions are those of all nodes.
-    if now - last >= every && server.store.does_work_for_all() {
+    if writes && now - last >= every && server.store.does_work_for_all() {
         server.upkeep.records_swept_ms.store(now, std::sync::atomic::Ordering::Relaxed);
         let before = now - server.settings.params.int("localLogicalSessionTimeoutMinutes") * 60_000;
         let is_live = |id: &crate::session::SessionId| server.clients.sessions.is_known(id);
@@ -190,6 +195,7 @@ fn expire(server: &Arc<Server>) -> Duration {
     if due
         && server.settings.params.bool("ttlMonitorEnabled")
         && !server.settings.write_block.is_on()
+        && !server.upkeep.fsync.is_stopped(Writer::New)
     {
         server.upkeep.ttl_last_ms.store(now_ms, std::sync::atomic::Ordering::Relaxed);
         delete_expired(server);
@@ -204,11 +210,14 @@ fn delete_expired(server: &Arc<Server>) {
     let op = server.new_op("TTLMonitor".to_owned(), 0, String::new());
     let command = DocBuf::build(|w| w.put("ttlPass", 1));
     op.begin(server.clients.ops.next_id(), clock::now(), "command", command.as_doc());
+    let lock = &server.upkeep.fsync;
     let stop = || {
         pace.rest();
-        match signal.is_over() {
-            true => Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN)),
-            false => op.check(),
+        match (signal.is_over(), lock.is_stopped(Writer::New)) {
+            (true, _) => Err(interruption(Code::INTERRUPTED_AT_SHUTDOWN)),
+            // The rest is deleted after it.
+            (_, true) => Err(interruption(Code::INTERRUPTED)),
+            _ => op.check(),
         }
     };
     server.metrics.ttl_passes.increment();
@@ -217,6 +226,7 @@ fn delete_expired(server: &Arc<Server>) {
     server.clients.ops.forget(&op);
     match deleted {
         Ok(deleted) => server.metrics.ttl_deleted.add(deleted),
+        Err(_) if lock.is_stopped(Writer::New) => {}
         Err(error) => {
             log::warn!(target: "INDEX", id = 22_540, error = error.message(); "Error in TTL pass");
         }

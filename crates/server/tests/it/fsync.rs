@@ -198,3 +198,105 @@ fn an_unlock_takes_a_lock_that_is_held_and_none_that_waits() {
     assert!(is_ok(&admin.run("admin", doc! { "fsyncUnlock": 1 }.as_doc())));
     assert!(writes(&mut client));
 }
+
+/// What the server writes by itself waits, and so do commands that write something else than documents.
+#[test]
+fn nothing_is_written_under_a_lock() {
+    let server = server_on(Arc::new(Memory::new()), Some("rs"));
+    let (mut client, mut admin) = (Client::new(&server), Client::new(&server));
+    let mut does = |text: &str| {
+        let reply = admin.run("admin", json::parse(text).unwrap().as_doc());
+        assert!(is_ok(&reply), "{text}: {reply:?}");
+        reply
+    };
+    does("{replSetInitiate: {}}");
+    does("{setParameter: 1, ttlMonitorSleepSecs: 3600}");
+    for text in [
+        "{createIndexes: 'c', indexes: [{key: {t: 1}, name: 't', expireAfterSeconds: 0}]}",
+        "{insert: 'c', documents: [{_id: 1, t: ISODate('2000-01-01T00:00:00Z')}, {_id: 2}]}",
+        "{profile: 2}",
+    ] {
+        assert!(is_ok(&client.shell(text)), "{text}");
+    }
+    does("{fsync: 1, lock: true}");
+    let profiled = "{count: 'system.profile', query: {'command.comment': 'under the lock'}}";
+    let reply = client.shell("{find: 'c', comment: 'under the lock'}");
+    assert!(is_ok(&reply), "a read does not wait for its entry in the profile: {reply:?}");
+    let config = does("{replSetGetConfig: 1}").get("config").as_doc().unwrap().to_buf();
+    let newer = config.get("version").to_string().parse::<i32>().unwrap() + 1;
+    let config = DocBuf::build(|w| {
+        let fields = config.as_doc();
+        fields.iter().filter(|e| e.name() != "version").for_each(|e| w.put_element(e));
+        w.put("version", newer);
+    });
+    let limited = |name: &str, value: Value<'_>, more: &str| {
+        let more = json::parse(more).unwrap();
+        let command = DocBuf::build(|w| {
+            w.put(name, value);
+            w.extend(more.as_doc());
+            w.put("maxTimeMS", 50);
+        });
+        let reply = Client::new(&server).run("admin", command.as_doc());
+        assert_eq!(code(reply.as_doc()), "50", "{name}: {reply:?}");
+    };
+    let one = Value::Int32(1);
+    limited("appendOplogNote", one, "{data: {a: 1}}");
+    limited("replSetResizeOplog", one, "{size: 991.0}");
+    limited("replSetReconfig", Value::Doc(config.as_doc()), "{}");
+    limited("replSetStepDown", one, "{force: true, secondaryCatchUpPeriodSecs: 0}");
+    // A pass each second from now on, were it not for the lock.
+    does("{setParameter: 1, ttlMonitorSleepSecs: 1}");
+    let mut up = || number::truncate_to_i64(does("{serverStatus: 1}").get("uptimeMillis"));
+    let begun = up();
+    while up() < begun.map(|ms| ms + 2500) {
+        std::thread::yield_now();
+    }
+    assert_eq!(client.shell("{find: 'c'}").get("cursor").to_string().matches("_id").count(), 2);
+    does("{fsyncUnlock: 1}");
+    while client.shell("{count: 'c', query: {t: {$exists: true}}}").get("n") != Value::Int32(0) {
+        std::thread::yield_now();
+    }
+    assert_eq!(client.shell(profiled).get("n"), Value::Int32(0));
+}
+
+fn ops(admin: &mut Client, text: &str) -> String {
+    admin.run("admin", json::parse(text).unwrap().as_doc()).get("inprog").to_string()
+}
+
+/// A statement over many documents lets a lock in between two of its transactions, and goes on after it.
+#[test]
+fn a_lock_does_not_wait_for_all_documents_of_an_update() {
+    let (server, faults) = on_a_slow_disk();
+    let (mut client, mut admin) = (Client::new(&server), Client::new(&server));
+    let documents: Vec<String> = (0..1000).map(|id| format!("{{_id: {id}}}")).collect();
+    let insert = format!("{{insert: 'c', documents: [{}]}}", documents.join(", "));
+    assert!(is_ok(&client.shell(&insert)));
+    for write in [
+        "{update: 'c', updates: [{q: {}, u: {$set: {a: 1}}, multi: true}]}",
+        "{delete: 'c', deletes: [{q: {}, limit: 0}]}",
+    ] {
+        faults.hold(Point::Commit);
+        std::thread::scope(|threads| {
+            let _goes_on = LetsGo(&faults);
+            let writing = threads.spawn(|| Client::new(&server).shell(write));
+            while ops(&mut admin, "{currentOp: 1, ns: 'test.c', active: true}") == "[]" {
+                std::thread::yield_now();
+            }
+            let before = stops(&mut admin);
+            let lock = threads.spawn(|| {
+                Client::new(&server).run("admin", doc! { "fsync": 1, "lock": true }.as_doc())
+            });
+            let waits = "{currentOp: 1, 'command.lock': true, waitingForLock: true}";
+            while ops(&mut admin, waits) == "[]" {
+                std::thread::yield_now();
+            }
+            faults.let_go();
+            assert!(is_ok(&lock.join().unwrap()));
+            assert_eq!(stops(&mut admin), before + 1);
+            assert!(!writing.is_finished(), "{write}");
+            assert!(is_ok(&admin.run("admin", doc! { "fsyncUnlock": 1 }.as_doc())));
+            let reply = writing.join().unwrap();
+            assert_eq!(reply.get("n"), Value::Int32(1000), "{reply:?}");
+        });
+    }
+}

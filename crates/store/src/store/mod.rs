@@ -98,7 +98,7 @@ use crate::{
     store::{
         cache_partition::CachePartition,
         change_log::{Feed, Lists},
-        commit::{ChangeLog, Client, Stamp, Written, stamps::Stamps},
+        commit::{ChangeLog, Client, Stamp, Written, held::HeldCommits, stamps::Stamps},
         contended::until_done,
         ddl::Idents,
         members::Members,
@@ -193,6 +193,7 @@ pub struct Shared {
     /// Open transactions, which DDL may abort.
     pub(crate) open: OpenTransactions,
     pub(crate) stamps: Stamps,
+    pub(crate) held: Arc<HeldCommits>,
     pub(crate) change_log: Option<Arc<dyn ChangeLog>>,
     /// The log is one of nodes that list their commits.
     pub(crate) lists: Option<Arc<Lists>>,

@@ -18,6 +18,7 @@ use crate::{
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::Bulk,
+    store::commit::held::HeldCommits,
 };
 
 /// The deletions left by one DDL statement.
@@ -45,6 +46,7 @@ pub(crate) struct Reclaimer {
 
 struct Worker {
     engine: Arc<dyn Engine>,
+    held: Arc<HeldCommits>,
     /// When jobs are to be left to the next start.
     stops: Mutex<Option<Instant>>,
 }
@@ -53,8 +55,8 @@ struct Worker {
 const EXIT_WAIT: Duration = Duration::from_secs(2);
 
 impl Reclaimer {
-    pub(crate) fn new(engine: Arc<dyn Engine>) -> Reclaimer {
-        let worker = Worker { engine, stops: Mutex::default() };
+    pub(crate) fn new(engine: Arc<dyn Engine>, held: Arc<HeldCommits>) -> Reclaimer {
+        let worker = Worker { engine, held, stops: Mutex::default() };
         Reclaimer { jobs: Mutex::new(None), worker: Arc::new(worker) }
     }
 
@@ -108,6 +110,7 @@ impl Worker {
         for build in &job.builds {
             drop(build.loading.lock());
         }
+        let _committing = self.held.begin();
         if let Err(error) = drop_ranges(&*self.engine, &job.ranges, &go_on) {
             log::warn!(target: "STORAGE", id = 9_000_021, error:% = error;
                 "Cannot reclaim the space of a dropped collection; the next start retries");

@@ -162,6 +162,10 @@ impl Db {
         self.property(Space::Records, c"rocksdb.num-running-compactions")
     }
 
+    pub(crate) fn flushes_running(&self) -> u64 {
+        self.property(Space::Records, c"rocksdb.num-running-flushes")
+    }
+
     /// Reads all table files, bypassing the cache. Returns the damage, if there is any.
     pub(crate) fn verify(&self) -> Result<Option<String>> {
         // SAFETY: the options are freed after the call.

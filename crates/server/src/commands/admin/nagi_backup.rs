@@ -49,6 +49,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     };
     match args.what {
         "begin" => {
+            cx.end_with_client();
             let _writing = cx.begin_write("admin")?;
             backups.begin(&cx.server.store, &mut |id, files| {
                 out.put("backupId", id);

@@ -74,6 +74,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         // On the admin database the command changes only the thresholds.
         0 => profiles.set_level(req.db, 0),
         level @ (1 | 2) if req.db != "admin" => {
+            let _writing = cx.begin_write("local")?;
             crate::observe::profile_entries::prepare(cx.server, req.db)?;
             profiles.set_level(req.db, level as i32);
         }

@@ -75,6 +75,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let pace = Pace::new(&cx.server.metrics);
     let check = || {
         pace.rest();
+        cx.pause_write()?;
         cx.check()
     };
     let progress = |phase, done, total| cx.op.set_progress(phase, done, total);

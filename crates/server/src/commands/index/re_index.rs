@@ -36,6 +36,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
     let pace = Pace::new(&cx.server.metrics);
     let check = || {
         pace.rest();
+        cx.pause_write()?;
         cx.check()
     };
     let progress = |phase: &'static str, done: i64, total: i64| {

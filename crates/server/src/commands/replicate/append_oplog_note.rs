@@ -43,6 +43,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
             other.kind().name()
         ),
     }
+    let _writing = cx.begin_write("local")?;
     let stamp = cx.store().append_note(args.data)?;
     cx.store().client().note_commit(stamp);
     set.clock.advance_to(stamp.0)

@@ -29,6 +29,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
     let force = args.force == Some(true);
     let own = (cx.server.config.port, cx.server.identity.topology.process_id);
     set.check_hosts(given, own, Asks::Reconfigure)?;
+    let _writing = cx.begin_write("local")?;
     let old = set.initialized().ok();
     set.reconfigure(given, force)?;
     cx.connection.audit("replSetReconfig", Code::OK, |out| {

@@ -38,6 +38,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
             "replSetResizeOplog requires at least one of 'size' and 'minRetentionHours'"
         );
     }
+    let _writing = cx.begin_write("local")?;
     if let Some(Within(megabytes)) = args.size {
         set.resize_oplog(megabytes << 20)?;
     }

@@ -55,6 +55,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, _: &mut DocWriter<'_>) -> Result
              argument {{force: true}} to force node to step down."
         );
     }
+    let _writing = cx.begin_write("local")?;
     if !set.step_down(seconds)? {
         return Err(no_primary());
     }

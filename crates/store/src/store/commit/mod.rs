@@ -1,8 +1,9 @@
 //! Commits: the hook for changes (`change`), the client that makes them (`client`), its waits for the engine
-//! (`waits`), and the stamps that order their visibility (`stamps`).
+//! (`waits`), the time in which the files are held (`held`), and the stamps that order their visibility (`stamps`).
 
 pub(crate) mod change;
 pub(crate) mod client;
+pub(crate) mod held;
 pub(crate) mod stamps;
 pub(crate) mod waits;
 

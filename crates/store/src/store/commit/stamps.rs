@@ -79,6 +79,7 @@ impl Store {
         if txn.staged_bytes() == 0 {
             return txn.commit(durability).map_err(engine);
         }
+        let _held = self.held.begin();
         if !self.promises.one_order {
             // Its stamps grow across restarts, and no process sets them.
             let stamp = txn.commit(durability).map_err(engine)?;

@@ -67,6 +67,10 @@ impl Interrupt for Counting<'_> {
         self.watch.yielded(conflict);
     }
 
+    fn between_groups(&self) -> Result<()> {
+        self.watch.between_groups()
+    }
+
     fn wants_stages(&self) -> bool {
         self.watch.wants_stages()
     }
