@@ -14,7 +14,6 @@
 //!
 //! Memory: [`BYTES_MAX`] of input documents, the same of records, and one of each beyond. A batch that would exceed
 //! that is joined document by document, and the next batches are smaller.
-//! take more goes the usual way, and the next ones are smaller.
 
 use std::{ops::Range, sync::Arc};
 
@@ -36,6 +35,13 @@ const FAR_COUNT: usize = 64;
 pub(super) struct Way {
     pub(super) collection: Arc<Collection>,
     pub(super) index: Arc<Index>,
+}
+
+impl Way {
+    /// It is the index on `_id`, whose keys are whole values.
+    fn is_by_id(&self) -> bool {
+        self.collection.id_index().is_some_and(|index| Arc::ptr_eq(index, &self.index))
+    }
 }
 
 /// Input documents that are not passed on yet, with their joined records.
@@ -107,10 +113,7 @@ fn append_key(
 /// `path`.
 pub(super) fn serves(index: &Index, path: &FieldPath) -> bool {
     let spec = &index.spec;
-    let special = !spec.kind.facts().whole
-        || spec.partial.is_some()
-        || spec.collation.is_some()
-        || spec.is_clustered();
+    let special = !spec.kind.facts().whole || spec.partial.is_some() || spec.collation.is_some();
     let first = &spec.key[0];
     !special && first.holds_value() && *first.path == *path.as_str() && !path.has_index()
 }
@@ -198,6 +201,9 @@ impl Batch {
         let Batch { inputs, keys, order, entries, .. } = self;
         let key = |inputs: &[Input], at: u32| inputs[at as usize].key.clone();
         let (Some(first), Some(last)) = (order.first(), order.last()) else { return Ok(true) };
+        if way.is_by_id() && (way.index.is_of_records() || cx.reader.is_far()) {
+            return self.look_up_ids(way, cx);
+        }
         let start = &keys[key(inputs, *first)];
         let end = [&keys[key(inputs, *last)], &[keystring::AFTER]].concat();
         let mut cursor = cx.reader.index_cursor(&way.index, true, start, &end)?;
@@ -233,6 +239,30 @@ impl Batch {
                 inputs[*other as usize].entries = Some(begin..entries.len());
             }
             at += same;
+        }
+        Ok(true)
+    }
+
+    /// The same by batched gets: a seek for each key would be a round trip for each, and a clustered collection has no
+    /// other entries than its records.
+    fn look_up_ids(&mut self, way: &Way, cx: &Cx<'_>) -> Result<bool> {
+        let Batch { inputs, keys, order, entries, .. } = self;
+        let key = |at: u32| &keys[inputs[at as usize].key.clone()];
+        let mut distinct: Vec<&[u8]> = order.iter().map(|at| key(*at)).collect();
+        distinct.dedup();
+        let mut found = vec![None; distinct.len()];
+        cx.reader.find_ids(&way.index, &distinct, &mut |at, id| found[at] = Some(id))?;
+        cx.tick()?;
+        let mut ranges = Vec::with_capacity(distinct.len());
+        for id in found {
+            let begin = entries.len();
+            entries.extend(id);
+            ranges.push(begin..entries.len());
+        }
+        let of = |at: u32| distinct.binary_search(&key(at)).ok().map(|found| ranges[found].clone());
+        let ranges: Vec<_> = order.iter().map(|at| (*at, of(*at))).collect();
+        for (at, range) in ranges {
+            inputs[at as usize].entries = range;
         }
         Ok(true)
     }
@@ -280,17 +310,18 @@ impl Batch {
         metadata(&self.bytes[self.inputs[self.next - 1].doc.clone()])
     }
 
-    /// Writes the records joined to that document. Returns the number of entries, or none if they are not
-    /// determined yet. `fits` is called with the number of bytes so far.
+    /// Writes the records joined to that document. Returns their number, or none if they are not determined yet. `fits` is called with the number of bytes so far.
     pub(super) fn write(
         &self,
         out: &mut ArrayWriter<'_>,
         fits: &dyn Fn(usize) -> Result<()>,
     ) -> Result<Option<u64>> {
         let Some(entries) = self.inputs[self.next - 1].entries.clone() else { return Ok(None) };
-        let count = entries.len() as u64;
+        let mut count = 0;
         for id in &self.entries[entries] {
+            // Of a clustered collection not every entry exists.
             if let Ok(at) = self.records.binary_search_by(|(other, _)| other.cmp(id)) {
+                count += 1;
                 out.push_doc(Doc::trusted(&self.found[self.records[at].1.clone()]));
                 fits(out.len())?;
             }

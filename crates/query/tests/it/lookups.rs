@@ -79,6 +79,11 @@ pub(crate) fn filled(random: &mut Random) -> (Fixture, usize) {
         let (l, inner) = (value(random, "l"), value(random, "l"));
         fixture.insert(&format!("{{_id: {n}{l}, m: [{{x: 1{inner}}}]}}")).unwrap();
     }
+    if random.below(3) == 0 {
+        let options = doc("{clusteredIndex: {key: {_id: 1}, unique: true}}");
+        let ns = nagi_store::Namespace::new("test", "o").unwrap();
+        fixture.store.create_collection(&ns, options.as_doc()).unwrap();
+    }
     for n in 0..random.below(60) {
         let (f, inner) = (value(random, "f"), value(random, "f"));
         let g = if random.below(4) == 0 { "[1, 2, 3]".to_owned() } else { format!("{}", n % 5) };

@@ -229,6 +229,39 @@ impl<'r> Reader<'r> {
         })
     }
 
+    /// The record keys of several ids, given as the key strings that the index on `_id` has. `visit` receives the position
+    /// of each that exists; in a clustered collection of all, as nothing is read. Batched gets.
+    pub fn find_ids(
+        &self,
+        index: &Index,
+        keys: &[&[u8]],
+        visit: &mut dyn FnMut(usize, RecordId),
+    ) -> Result<()> {
+        if index.is_of_records() {
+            keys.iter().enumerate().for_each(|(at, key)| visit(at, RecordKey::Key(key).to_id()));
+            return Ok(());
+        }
+        let (space, ident) = index.place();
+        let at_once = self.records_at_once();
+        for (part, keys) in keys.chunks(at_once).enumerate() {
+            let stored: Vec<Vec<u8>> =
+                keys.iter().map(|key| [&ident.bytes()[..], key].concat()).collect();
+            let lent: Vec<&[u8]> = stored.iter().map(Vec::as_slice).collect();
+            let mut result = Ok(());
+            let look = &mut |at: usize, entry: Option<&[u8]>| {
+                let found = entry.map(|entry| unique_record_key(index.layout, entry)).transpose();
+                match found {
+                    Ok(Some(id)) => visit(part * at_once + at, id.to_id()),
+                    Ok(None) => {}
+                    Err(error) => result = Err(error),
+                }
+            };
+            self.read.get_many(space, &lent, look).map_err(engine)?;
+            result?;
+        }
+        Ok(())
+    }
+
     /// The document with this `_id`, and its record key. Two gets, or one in a collection clustered by `_id`.
     pub fn record_by_id<'b>(
         &self,

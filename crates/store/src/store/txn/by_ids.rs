@@ -10,12 +10,9 @@ use nagi_bson::{Doc, Value};
 use nagi_error::Result;
 
 use super::WriteTxn;
-use crate::{
-    Collection, Index, Reader, RecordBuf, RecordId, RecordKey, engine_error::engine, index,
-    store::reader::unique_record_key,
-};
+use crate::{Collection, Index, Reader, RecordBuf, RecordId, engine_error::engine, index};
 
-/// The storage keys of ids in the index on `_id`.
+/// The key strings of ids in the index on `_id`.
 struct Keys {
     bytes: Vec<u8>,
     /// Where each key ends in `bytes`.
@@ -26,10 +23,8 @@ struct Keys {
 
 impl Keys {
     fn of(index: &Index, ids: &[Value<'_>]) -> Keys {
-        let (_, ident) = index.place();
         let (mut bytes, mut ends) = (Vec::with_capacity(16 * ids.len()), Vec::new());
         for id in ids {
-            bytes.extend_from_slice(&ident.bytes());
             index::append_id(index, *id, &mut bytes);
             ends.push(bytes.len());
         }
@@ -105,22 +100,10 @@ impl WriteTxn<'_> {
     /// The records of the ids that exist, with their positions; in a clustered collection those of all ids.
     fn find_records(&self, index: &Index, keys: &Keys) -> Result<Vec<(usize, RecordId)>> {
         let order = &keys.order;
-        if index.is_of_records() {
-            let records = order.iter().map(|at| (*at, RecordKey::Key(&keys.get(*at)[4..]).to_id()));
-            return Ok(records.collect());
-        }
         let lent: Vec<&[u8]> = order.iter().map(|at| keys.get(*at)).collect();
-        let (mut found, mut result) = (Vec::with_capacity(lent.len()), Ok(()));
-        let (space, _) = index.place();
-        let read = self.locked_reader().read.get_many(space, &lent, &mut |at, entry| match entry
-            .map(|entry| unique_record_key(index.layout, entry))
-            .transpose()
-        {
-            Ok(Some(id)) => found.push((order[at], id.to_id())),
-            Ok(None) => {}
-            Err(error) => result = Err(error),
-        });
-        read.map_err(engine)?;
-        result.map(|()| found)
+        let mut found = Vec::with_capacity(lent.len());
+        self.locked_reader()
+            .find_ids(index, &lent, &mut |at, id| found.push((order[at], id)))
+            .map(|()| found)
     }
 }
