@@ -56,7 +56,7 @@ impl Store {
         };
         let Joined { engine, seat } = node::join(engine, &options.node)?;
         let promises = engine.capabilities();
-        let loaded = catalog::load(&*engine)?;
+        let loaded = catalog::load(&*engine, seat.as_deref())?;
         let members = seat.map(|lease| Arc::new(Members::new(lease, loaded.version)));
         if let Some(missing) = promises.missing(&NEEDED) {
             let name = engine.name();

@@ -22,7 +22,7 @@ use crate::{
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::{Building, Bulk, Multikey, multikey_words},
-    node::Board,
+    node::{Board, Lease},
     record_key::Layout,
 };
 
@@ -50,9 +50,9 @@ pub(crate) struct Loaded {
     pub(crate) unfinished: Vec<(Namespace, Box<str>)>,
 }
 
-/// Reads the whole catalog. Linear in the number of collections.
-pub(crate) fn load(from: &dyn Engine) -> Result<Loaded> {
-    check_format(from)?;
+/// Reads the whole catalog. Linear in the number of collections. `seat`: that of this node among several.
+pub(crate) fn load(from: &dyn Engine, seat: Option<&Lease>) -> Result<Loaded> {
+    check_format(from, seat)?;
     if from.capabilities().only_writer {
         return load_all(from.latest());
     }
@@ -108,13 +108,16 @@ fn corrupt() -> Error {
     Error::bug("the stored catalog is damaged")
 }
 
-/// Refuses a data directory of a newer format; marks a new or older one.
-fn check_format(on: &dyn Engine) -> Result<()> {
+/// Refuses a data directory of a newer format; marks a new or older one. Data of an older one are not marked while other
+/// nodes use them: these would not understand what is written from then on.
+fn check_format(on: &dyn Engine, seat: Option<&Lease>) -> Result<()> {
     let key = Ident(0).catalog_key(CatalogKey::Format);
     let mut buf = Vec::new();
     match on.latest().get(Space::Catalog, &key, &mut buf).map_err(engine)? {
         Some(found) if *found == FORMAT.to_le_bytes() => return Ok(()),
-        Some(found) if OLDER.iter().any(|older| *found == older.to_le_bytes()) => {}
+        Some(found) if OLDER.iter().any(|older| *found == older.to_le_bytes()) => {
+            seat.map_or(Ok(()), only_user)?;
+        }
         Some(found) => bail!(
             Code::UNSUPPORTED_FORMAT,
             "The data files have format {}, this server reads format {FORMAT}: they were opened by a newer version",
@@ -129,8 +132,23 @@ fn check_format(on: &dyn Engine) -> Result<()> {
     txn.put(Space::Catalog, &key, &FORMAT.to_le_bytes()).map_err(engine)?;
     match txn.commit(nagi_kv::Durability::Synced) {
         // Another node does the same.
-        Err(nagi_kv::Error::Conflict) => check_format(on),
+        Err(nagi_kv::Error::Conflict) => check_format(on, seat),
         other => other.map(drop).map_err(engine),
+    }
+}
+
+/// Fails if another node uses the data.
+fn only_user(seat: &Lease) -> Result<()> {
+    let (seats, now) = seat.seats().map_err(engine)?;
+    let other = seats.iter().find(|other| other.node != seat.node() && other.until >= now);
+    match other {
+        Some(other) => bail!(
+            Code::UNSUPPORTED_FORMAT,
+            "This server would raise the format of the data to {FORMAT}, and server {} still uses them: stop all \
+             servers of the older version first",
+            other.name
+        ),
+        None => Ok(()),
     }
 }
 

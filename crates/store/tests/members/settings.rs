@@ -12,7 +12,7 @@ use std::{
 
 use nagi_bson::{Value, doc, number};
 use nagi_error::Code;
-use nagi_kv::{Minimal, Point};
+use nagi_kv::{Durability, Engine, Minimal, Point, Space, TxnOptions};
 use nagi_store::{Lifetime, Namespace, Store, Transaction, WriteOptions, WriteTxn};
 
 use crate::{
@@ -180,6 +180,31 @@ fn a_commit_without_an_answer_leaves_no_node_behind() {
         set(&node.store, value).unwrap();
         assert_eq!(memories.each_ref().map(|memory| memory.value()), [value; 2]);
     }
+}
+
+/// Servers of an older version would not understand what a newer one writes.
+#[test]
+fn a_format_is_not_raised_while_another_node_uses_the_data() {
+    let engine = Arc::new(Minimal::new());
+    let first = open(&engine, 0);
+    let key = [1, 0, 0, 0, 0];
+    let stored = |format: u32| {
+        let mut txn = engine.begin(TxnOptions::default()).unwrap();
+        txn.put(Space::Catalog, &key, &format.to_le_bytes()).unwrap();
+        txn.commit(Durability::Synced).unwrap();
+    };
+    stored(3);
+    let error = Store::open(Arc::clone(&engine) as Arc<dyn Engine>, crate::options()).err();
+    let error = error.expect("refused");
+    assert!(error.message().contains("and server node 0 still uses them"), "{error}");
+    first.close().unwrap();
+    drop(first);
+    let alone = open(&engine, 1);
+    let mut buf = Vec::new();
+    let raised = engine.latest().get(Space::Catalog, &key, &mut buf).unwrap();
+    assert_ne!(raised, Some(&3_u32.to_le_bytes()[..]));
+    // Those of its own version may share them.
+    drop((alone, open(&engine, 2)));
 }
 
 #[test]

@@ -109,14 +109,19 @@ impl Bare {
         });
     }
 
-    /// A scan of 100 records, a batch of the entries that they name and one of those records.
-    pub(super) fn lookup(&self, n: u32) {
+    /// A scan of 100 entries and a batch of their records; then a batch of the entries of what these name, unless the
+    /// records are found by their keys, and one of the records.
+    pub(super) fn lookup(&self, n: u32, by_entry: bool) {
         self.run(async {
             let mut snapshot = self.snapshot().await?;
-            let range = self.key("record", n)..self.key("record", n + 100);
-            let outer = snapshot.scan(range, 100).await?.count() as u32;
-            let entries: Vec<_> = (n..n + outer).map(|n| self.key("entry", n)).collect();
-            let records: Vec<_> = snapshot.batch_get(entries).await?.map(|pair| pair.1).collect();
+            let outer = self.page(&mut snapshot, n, 100).await?.len() as u32;
+            let records: Vec<_> = match by_entry {
+                true => {
+                    let entries: Vec<_> = (n..n + outer).map(|n| self.key("entry", n)).collect();
+                    snapshot.batch_get(entries).await?.map(|pair| pair.1).collect()
+                }
+                false => (n..n + outer).map(|n| self.key("record", n)).collect(),
+            };
             assert_eq!(snapshot.batch_get(records).await?.count(), 100);
             Ok(())
         });

@@ -96,8 +96,14 @@ static ROWS: &[Row] = &[
     Row {
         name: "`$lookup` of 100 by `_id`",
         rounds: FEW,
-        command: |s, n| s.lookup(n),
-        bare: |b, n| b.lookup(n),
+        command: |s, n| s.lookup("found", n),
+        bare: |b, n| b.lookup(n, true),
+    },
+    Row {
+        name: "`$lookup` of 100 by `_id`, clustered",
+        rounds: FEW,
+        command: |s, n| s.lookup("clustered", n),
+        bare: |b, n| b.lookup(n, false),
     },
 ];
 

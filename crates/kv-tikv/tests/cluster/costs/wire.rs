@@ -162,10 +162,10 @@ impl Server {
         self.run_in("admin", &format!("{{commitTransaction: 1, {inside}}}"));
     }
 
-    pub(super) fn lookup(&mut self, n: u32) {
+    pub(super) fn lookup(&mut self, from: &str, n: u32) {
         let matched = format!("{{$match: {{a: {{$gte: {n}, $lt: {}}}}}}}", n + 100);
-        let lookup =
-            "{$lookup: {from: 'clustered', localField: 'a', foreignField: '_id', as: 'all'}}";
+        let fields = "localField: 'a', foreignField: '_id', as: 'all'";
+        let lookup = format!("{{$lookup: {{from: '{from}', {fields}}}}}");
         let pipeline =
             format!("[{matched}, {lookup}, {{$match: {{'all.0._id': {{$exists: true}}}}}}]");
         self.reads(
