@@ -76,9 +76,34 @@ def beside(node, other, _):
                 client.beside.c.update_one({"_id": one}, {"$inc": {"n": 1000}}, session=session) for one in (n, n + 100)])
     equal("transactions", db.c.count_documents({"n": {"$gte": 1000}}), 20)
     client.close()
+    operations(node, other)
     valid(db)
     same.drop_collection("c")
     equal("dropped", db.list_collection_names(), [])
+
+
+def operations(node, other):
+    """What one runs is shown and killed at the other one, by its name."""
+    slow = {"$where": "function() { for (;;) {} }"}
+    waiting = Running(lambda: node.client.beside.c.find_one(slow, comment="endless"))
+    shown = []
+
+    def is_shown():
+        ops = other.client.admin.command("currentOp")["inprog"]
+        shown[:] = [op for op in ops if op.get("command", {}).get("comment") == "endless"]
+        return shown
+    check("an operation of the other server is shown", wait_until(is_shown, 10))
+    name = shown[0]["opid"]
+    check("it has its server's name", isinstance(name, str) and name.startswith(shown[0]["host"] + ":"), shown)
+    by_stage = list(other.client.admin.aggregate([{"$currentOp": {}}, {"$match": {"opid": name}}]))
+    equal("by the stage", [op["host"] for op in by_stage], [shown[0]["host"]])
+    equal("not among those of this server", [op for op in other.client.admin.aggregate(
+        [{"$currentOp": {"localOps": True}}]) if op.get("host") == shown[0]["host"]], [])
+    other.client.admin.command("killOp", op=name)
+    equal("killed at the other server", waiting.code(), 11601)
+    begun = time.monotonic()
+    other.client.admin.command("currentOp")
+    check("asking takes a fraction of a second", time.monotonic() - begun < 2, time.monotonic() - begun)
 
 
 def changes(node, other, _):

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use nagi_bson::{Doc, DocBuf, Value, number};
 use nagi_encryption::{FILE_NAME, MasterKey};
@@ -14,7 +16,7 @@ use super::client::Client;
 use super::manifest::check_name;
 use super::{MARKER, failed, is_folder};
 use crate::options::{self, Request};
-use crate::{encryption, engine};
+use crate::{encryption, engine, say};
 
 /// The maximum number of bytes per request.
 pub(super) const PIECE_BYTES: usize = 4 << 20;
@@ -40,6 +42,24 @@ enum Bytes {
     Folder { checkpoint: PathBuf, lock: Lock },
 }
 
+/// So long a backup may take to begin before the user is told why.
+const BEGIN_WAIT: Duration = Duration::from_secs(3);
+
+/// Begins a backup. The server makes it wait while it is locked by `fsync`, and for writes under way.
+fn telling<T: Send>(begin: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|threads| {
+        let (begun, waits) = mpsc::channel::<()>();
+        threads.spawn(move || {
+            if let Err(RecvTimeoutError::Timeout) = waits.recv_timeout(BEGIN_WAIT) {
+                say("waiting for the server, which is locked (`db.fsyncUnlock()`) or stands still");
+            }
+        });
+        let done = begin();
+        drop(begun);
+        done
+    })
+}
+
 impl Source {
     /// Begins a backup on a running server.
     pub(super) fn server(
@@ -56,7 +76,7 @@ impl Source {
             w.put("nagiBackup", "begin");
             w.put("$db", "admin");
         });
-        let reply = client.run(begin.as_doc())?;
+        let reply = telling(|| client.run(begin.as_doc()))?;
         let text = |name: &str| reply.get(name).as_str().unwrap_or("").to_owned();
         let mut files = Vec::new();
         if let Value::Array(list) = reply.get("files") {

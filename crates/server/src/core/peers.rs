@@ -22,12 +22,21 @@ pub(crate) struct Told {
     pub(crate) answer: Option<DocBuf>,
 }
 
-/// Asks all others what they know. Empty if there are none.
+/// Asks all others what they know. Empty if there are none. A store that does not answer is told as a server that does
+/// not: what is known here is wanted most then.
 ///
 /// # Errors
-/// Those of the store, and the end of the client's operation.
+/// The end of the client's operation.
 pub(crate) fn ask(cx: &Context<'_>, question: Doc<'_>) -> Result<Vec<Told>> {
-    asked(cx, question, TELL_WAIT)
+    match asked(cx, question, TELL_WAIT) {
+        Err(error) => {
+            cx.check()?;
+            log::debug!(target: "COMMAND", id = 8_200_445, error = error.message();
+                "The other servers cannot be asked");
+            Ok(vec![Told { host: "all other servers".to_owned(), answer: None }])
+        }
+        told => told,
+    }
 }
 
 /// Has all others do something. On return those that live have done it.

@@ -15,7 +15,10 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
 
 use nagi_bson::{Doc, DocBuf};
 use nagi_error::{Code, Result, bail};
-use nagi_kv::sync::{Condvar, Instant, Mutex, thread};
+use nagi_kv::{
+    interrupt,
+    sync::{Condvar, Instant, Mutex, thread},
+};
 
 use super::{ANSWER_POLL, Members};
 use crate::{
@@ -30,6 +33,8 @@ pub const QUESTION_BYTES_MAX: usize = 1 << 20;
 pub const NODE_ANSWER_BYTES_MAX: usize = 4 << 20;
 /// A question that is older was left by a node that is gone.
 const LEFT_OVER_SECONDS: u64 = 60;
+/// So much longer an engine is waited for that does not answer.
+const ENGINE_WAIT: Duration = Duration::from_millis(500);
 /// How often the thread looks if it has to end.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -103,7 +108,8 @@ impl Store {
 
     /// Asks all other nodes, and waits for their answers for so long at most; `check` is called meanwhile, and its error
     /// ends the wait. Nodes that end meanwhile, or whose leases have ended, are left out. Empty, at once, if there are no
-    /// other nodes. Costs a commit of two keys and of two more at the end, and a scan each 10 ms.
+    /// other nodes. Costs a commit of two keys and of two more at the end, and a scan each 10 ms. An engine that does not
+    /// answer is not waited for longer.
     ///
     /// # Errors
     /// 10334 if the question is longer than [`QUESTION_BYTES_MAX`]. Those of the engine and of `check`.
@@ -114,6 +120,16 @@ impl Store {
         check: &dyn Fn() -> Result<()>,
     ) -> Result<Vec<NodeAnswer>> {
         let Some(members) = &self.members else { return Ok(Vec::new()) };
+        interrupt::within(wait + ENGINE_WAIT, || self.ask_members(members, question, wait, check))
+    }
+
+    fn ask_members(
+        &self,
+        members: &Members,
+        question: Doc<'_>,
+        wait: Duration,
+        check: &dyn Fn() -> Result<()>,
+    ) -> Result<Vec<NodeAnswer>> {
         if question.as_bytes().len() > QUESTION_BYTES_MAX {
             bail!(Code::BSON_OBJECT_TOO_LARGE, "a question to other nodes is too long");
         }
