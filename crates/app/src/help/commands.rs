@@ -4,6 +4,7 @@ use super::TOPICS;
 use super::layout::Block;
 use super::{generate, sections, sentence};
 use crate::backup;
+use crate::copy;
 use crate::flag::{Flag, switch};
 
 /// A command.
@@ -87,6 +88,32 @@ pub(crate) static COMMANDS: &[Command] = &[
         examples: &[
             "nagi restore --from /backup/tuesday --dbpath /data/restored",
             "nagi restore --from /archive --to 2026-11-26T09:30:00Z --dbpath /data/new",
+        ],
+    },
+    Command {
+        name: "copy",
+        meaning: "copies the data into another deployment while the source serves",
+        usages: &[
+            "nagi copy --from <uri> --to <uri> [--include <name>] [--exclude <name>] [options]",
+            "nagi copy --from <uri> --to <uri> --cutOver [--verify]",
+            "nagi copy --from <uri> --to <uri> --finish [--verify]",
+        ],
+        about: &[
+            "It copies all documents, and then applies the changes that the source has seen since, and goes on with \
+             that until a signal stops it. The same command continues an interrupted copy: its progress is in the \
+             target's database nagi_copy. The source needs a change log: it is a replica set, of one server or \
+             more, or a server over a cluster (--storageEngine tikv). The target may be any server.",
+            "--cutOver ends the copy when the target is near the source: it blocks the writes of the source's users, \
+             applies the last changes, makes the indexes unique, compares both sides and exits with 0. The source \
+             stays blocked. --finish does the same without blocking: end all that writes to the source first.",
+            "Users and roles are not copied. A password that an address does not contain is read from the file of \
+             that side, from NAGI_PASSWORD in the environment, or at a prompt. docs/copy.md explains the rest.",
+        ],
+        flags: || with_help(copy::FLAGS),
+        examples: &[
+            "nagi copy --from mongodb://127.0.0.1:27017 --to mongodb://node1:27017",
+            "nagi copy --from mongodb://127.0.0.1:27017 --to mongodb://node1:27017 --cutOver --verify",
+            "nagi copy --from mongodb://a,b,c/?replicaSet=rs0 --to mongodb://node1 --include shop",
         ],
     },
     Command {
