@@ -5,7 +5,9 @@
 //! the former, and the latter would remove documents that the source still changes. Both are made what they are at the
 //! end, without being built again.
 
-use nagi_bson::{Doc, DocBuf, DocWriter, doc};
+use std::cmp::Ordering;
+
+use nagi_bson::{Doc, DocBuf, DocWriter, compare, doc};
 
 use super::link::{Link, NAMESPACE_EXISTS, Result, failed};
 use super::listing::{self, Kind, Listed, Ns, drop_namespace};
@@ -36,8 +38,8 @@ fn plain(index: Doc<'_>) -> DocBuf {
 /// What must be created and dropped, so that `present` becomes `wanted`.
 fn difference(wanted: &[DocBuf], present: &[DocBuf]) -> (Vec<DocBuf>, Vec<String>) {
     let is_in = |index: &DocBuf, list: &[DocBuf]| {
-        let index = plain(index.as_doc());
-        list.iter().any(|other| plain(other.as_doc()).as_bytes() == index.as_bytes())
+        let index = fields(plain(index.as_doc()).as_doc());
+        list.iter().any(|other| is_equal(&fields(plain(other.as_doc()).as_doc()), &index))
     };
     let create = wanted.iter().filter(|index| !is_in(index, present));
     let drop = present.iter().filter(|index| !is_in(index, wanted));
@@ -76,7 +78,7 @@ pub(super) fn options(target: &mut Link, to: &Ns, wanted: Doc<'_>) -> Result<()>
 }
 
 /// The arguments of `collMod`.
-fn changed(wanted: Doc<'_>, present: Doc<'_>) -> DocBuf {
+pub(super) fn changed(wanted: Doc<'_>, present: Doc<'_>) -> DocBuf {
     DocBuf::build(|out| {
         for (option, argument) in CHANGEABLE {
             let (wanted, present) = (wanted.get(option), present.get(option));
@@ -121,7 +123,7 @@ pub(super) fn finish(source: &mut Link, target: &mut Link, from: &Listed, to: &N
         };
         for option in AT_THE_END {
             let (wanted, is) = (index.get(option), here.get(option));
-            if wanted.is_missing() || wanted.same_bytes(&is) {
+            if wanted.is_missing() || compare::equal(wanted, is) {
                 continue;
             }
             // Uniqueness is checked once, when no new violation can come in any more.
@@ -194,21 +196,24 @@ pub(super) fn views(target: &mut Link, wanted: &[Listed], present: &[Listed]) ->
     Ok(())
 }
 
-/// The keys of the indexes and the options, as text, for the comparison at the end.
+/// Whether both sides have the same indexes; the type of a number makes no difference.
 pub(super) fn is_same(wanted: &[DocBuf], present: &[DocBuf]) -> bool {
-    let sorted = |list: &[DocBuf]| {
-        let mut fields: Vec<Vec<u8>> = list.iter().map(|index| fields(index.as_doc())).collect();
-        fields.sort();
-        fields
+    let has = |list: &[DocBuf], index: &DocBuf| {
+        let fields = fields(index.as_doc());
+        list.iter().any(|other| is_equal(&self::fields(other.as_doc()), &fields))
     };
-    sorted(wanted) == sorted(present)
+    wanted.len() == present.len() && wanted.iter().all(|index| has(present, index))
+}
+
+fn is_equal(one: &DocBuf, other: &DocBuf) -> bool {
+    compare::docs(one.as_doc(), other.as_doc()) == Ordering::Equal
 }
 
 /// The fields of an index in the order of their names.
-fn fields(index: Doc<'_>) -> Vec<u8> {
+fn fields(index: Doc<'_>) -> DocBuf {
     let mut list: Vec<_> = index.iter().filter(|field| field.name() != "ns").collect();
     list.sort_by_key(|field| field.name());
-    DocBuf::build(|out| list.into_iter().for_each(|field| out.put_element(field))).into_bytes()
+    DocBuf::build(|out| list.into_iter().for_each(|field| out.put_element(field)))
 }
 
 #[cfg(test)]

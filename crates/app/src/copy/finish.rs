@@ -170,7 +170,7 @@ impl Follower {
         }
         for listed in listed {
             let there = present.iter().find(|p| p.ns == listed.ns && p.kind == listed.kind);
-            let Some(_) = there else {
+            let Some(there) = there else {
                 differences.push(format!("{} is only at the source", listed.ns));
                 continue;
             };
@@ -181,6 +181,10 @@ impl Follower {
             let wanted = listing::indexes(source, &listed.ns)?;
             if !alter::is_same(&wanted, &listing::indexes(target, &listed.ns)?) {
                 differences.push(format!("{} has other indexes", listed.ns));
+            }
+            let options = alter::changed(listed.options.as_doc(), there.options.as_doc());
+            if listed.kind.is_watched() && options.as_doc().count() > 0 {
+                differences.push(format!("{} has other options", listed.ns));
             }
             let ns = stored(&listed.ns, listed.kind);
             let (here, there) = (base::count(source, &ns)?, base::count(target, &ns)?);
