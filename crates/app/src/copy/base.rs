@@ -191,6 +191,9 @@ fn copy_range(
             }
         });
         let mut next = source.run(&command);
+        if next.is_ok() && !is_still(source, &ns, &range.uuid)? {
+            continue;
+        }
         loop {
             let reply = match next {
                 Ok(reply) => reply,
@@ -235,6 +238,9 @@ fn copy_capped(
         set_skip_to(target, &range.uuid, skip_to)?;
         let command = find(&ns, &range.uuid, skip_to, |_| ());
         let mut next = source.run(&command);
+        if next.is_ok() && !is_still(source, &ns, &range.uuid)? {
+            continue;
+        }
         loop {
             let reply = match next {
                 Ok(reply) => reply,
@@ -284,6 +290,19 @@ pub(super) fn renamed(trouble: &Trouble, ns: &Ns) -> Option<Ns> {
     let Trouble::Refused { reply, .. } = trouble else { return None };
     let name = reply.get("actualCollection").as_str()?.to_owned();
     Some(Ns { db: ns.db.clone(), name })
+}
+
+/// Whether the collection with this UUID still has the name. A server may compare the UUID before it opens the collection
+/// of the name, which a rename can have replaced by then: so what a first reply has is used only if this is true.
+pub(super) fn is_still(source: &mut Link, ns: &Ns, uuid: &Uuid) -> Result<bool> {
+    let command = doc! { "find": ns.name.as_str(), "collectionUUID": binary(uuid),
+    "filter": { "_id": { "$in": [] } }, "limit": 1, "singleBatch": true,
+    "$db": ns.db.as_str() };
+    match source.run(&command) {
+        Ok(_) => Ok(true),
+        Err(trouble) if trouble.code() == UUID_MISMATCH => Ok(false),
+        Err(trouble) => Err(trouble),
+    }
 }
 
 /// A `find` of the collection with this UUID, whatever its name is, in a state that is not older than `since`.

@@ -28,7 +28,6 @@ pub(super) enum Event<'e> {
     },
     Rename {
         uuid: Uuid,
-        from: Ns,
         to: Ns,
     },
     /// Indexes or options of a collection have changed.
@@ -77,9 +76,7 @@ pub(super) fn parse(event: Doc<'_>) -> Option<Event<'_>> {
         "delete" => write(Change::Delete),
         "create" => Some(Event::Create { uuid, ns: namespace("ns")? }),
         "drop" => Some(Event::Drop { uuid }),
-        "rename" => {
-            Some(Event::Rename { uuid: uuid?, from: namespace("ns")?, to: namespace("to")? })
-        }
+        "rename" => Some(Event::Rename { uuid: uuid?, to: namespace("to")? }),
         "createIndexes" | "dropIndexes" | "modify" => Some(Event::Altered { uuid }),
         _ => Some(Event::Other),
     }
@@ -214,9 +211,7 @@ mod tests {
         assert_eq!(write(&event("delete", None)).1, Change::Delete);
         let rename = event("rename", None);
         match parse(rename.as_doc()) {
-            Some(Event::Rename { from, to, .. }) => {
-                assert_eq!((from.to_string(), to.to_string()), ("d.a.b".into(), "d.c".into()));
-            }
+            Some(Event::Rename { to, .. }) => assert_eq!(to.to_string(), "d.c"),
             other => panic!("{other:?}"),
         }
         assert!(matches!(parse(event("modify", None).as_doc()), Some(Event::Altered { .. })));

@@ -173,7 +173,7 @@ impl Follower {
         match event {
             Event::Create { uuid: Some(uuid), ns } => self.created(uuid, &ns),
             Event::Drop { uuid: Some(uuid) } => self.dropped(&uuid),
-            Event::Rename { uuid, from, to } => self.renamed(uuid, &from, &to, events::time(doc)),
+            Event::Rename { uuid, to } => self.renamed(uuid, &to, events::time(doc)),
             _ => Ok(false),
         }
     }
@@ -226,7 +226,7 @@ impl Follower {
         Ok(true)
     }
 
-    fn renamed(&mut self, uuid: Uuid, from: &Ns, to: &Ns, time: u64) -> Result<bool> {
+    fn renamed(&mut self, uuid: Uuid, to: &Ns, time: u64) -> Result<bool> {
         let is_covered = self.filter.covers(&to.db, &to.name);
         let Some(entry) = self.state.entries.get(&uuid).cloned() else {
             // Its new name may replace a collection that is copied, and is copied itself if it was not before.
@@ -235,8 +235,7 @@ impl Follower {
             }
             let listed = self.at_source(&to.db, &uuid)?;
             self.free(to)?;
-            let was_covered = self.filter.covers(&from.db, &from.name);
-            if let Some(listed) = listed.filter(|_| !was_covered) {
+            if let Some(listed) = listed {
                 self.create(uuid, to, &listed)?;
                 self.copy_all(uuid, time)?;
             }

@@ -133,7 +133,7 @@ fn explained(trouble: Trouble) -> Trouble {
         ),
         code if NO_SUCH_TOKEN.contains(&code) => Trouble::Failed(
             "the change log of the source does not go back to where this copy stopped: enlarge it \
-             (--oplogSizeMB, --oplogMinRetentionHours), drop what was copied and the database nagi_copy in the \
+             (--oplogSize, --oplogMinRetentionHours), drop what was copied and the database nagi_copy in the \
              target, and begin again"
                 .to_owned(),
         ),
@@ -150,6 +150,6 @@ fn errors_of_streams_say_what_to_do() {
             _ => String::new(),
         }
     };
-    assert!(of(NO_REPLICA_SET).contains("--replSet") && of(HISTORY_LOST).contains("--oplogSizeMB"));
+    assert!(of(NO_REPLICA_SET).contains("--replSet") && of(HISTORY_LOST).contains("--oplogSize"));
     assert_eq!(of(13), "why");
 }

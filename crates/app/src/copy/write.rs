@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use nagi_bson::{Array, Doc, DocBuf, Value, compare, doc};
 
-use super::base::{DUPLICATE_KEY, find, renamed};
+use super::base::{DUPLICATE_KEY, find, is_still, renamed};
 use super::events::{Change, Write};
 use super::link::{Link, NAMESPACE_NOT_FOUND, Page, Result, Trouble, UUID_MISMATCH, failed, whole};
 use super::listing::{Kind, Ns, Uuid};
@@ -152,6 +152,9 @@ fn refetch(
             });
         });
         let mut next = pair.source.run(&command);
+        if next.is_ok() && !is_still(&mut pair.source, &ns, &first.uuid)? {
+            continue;
+        }
         loop {
             let reply = match next {
                 Ok(reply) => reply,
