@@ -197,7 +197,10 @@ impl State {
             out.put("name", entry.ns.name.as_str());
             out.put("target", binary(&entry.target));
             out.put("kind", kind_name(entry.kind));
-            out.put("skipTo", Value::Timestamp(entry.skip_to));
+            // A server replaces a timestamp of zero by its time.
+            if entry.skip_to > 0 {
+                out.put("skipTo", Value::Timestamp(entry.skip_to));
+            }
         });
         upsert(link, STATE, stored.as_doc())?;
         self.entries.insert(uuid, entry);
@@ -307,6 +310,8 @@ fn a_stored_collection_is_read_back() {
         assert_eq!((uuid, entry.target, entry.kind, entry.skip_to), ([7; 16], [8; 16], kind, 9));
         assert_eq!(entry.ns.to_string(), "d.a.b");
     }
+    let plain = doc! { "_id": binary(&[7; 16]), "db": "d", "name": "a", "kind": "plain" };
+    assert_eq!(entry_of(&plain).unwrap().1.skip_to, 0);
     assert!(entry_of(&doc! { "_id": "copy" }).is_none());
     for (name, phase) in PHASES {
         assert_eq!(name_of(*phase), *name);
