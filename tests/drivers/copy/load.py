@@ -170,3 +170,23 @@ class Load:
             thread.join(60)
         return [repr(error) for error in self.failures] + [
             "a thread still writes" for thread in self.threads if thread.is_alive()]
+
+
+class Trickle:
+    """One insert after the other, which no copy is too slow to follow."""
+
+    def __init__(self, uri):
+        self.client, self.stopped = MongoClient(uri, directConnection=True), threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def run(self):
+        while not self.stopped.wait(0.02):
+            self.client.other.trickle.insert_one({"at": time.time()})
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *_):
+        self.stopped.set()
+        self.thread.join(60)
+        self.client.close()

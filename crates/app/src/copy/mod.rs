@@ -87,7 +87,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     ExitCode::from(exit::FAILURE)
 }
 
-fn copy(flags: Flags) -> Result<String> {
+fn copy(mut flags: Flags) -> Result<String> {
     let stop = Stop::default();
     for signal in [SIGINT, SIGTERM] {
         // The second signal ends the process at once.
@@ -98,6 +98,10 @@ fn copy(flags: Flags) -> Result<String> {
             return failed(format!("signals: {error}"));
         }
     }
+    let run = run_id()?;
+    for address in flags.from.iter_mut().chain(&mut flags.to) {
+        address.app_name = Some(start::app_name(&run));
+    }
     let deployment = |side, addresses| {
         let (patience, stop) = (flags.patience, stop.clone());
         Arc::new(Deployment { side, addresses, patience, stop })
@@ -106,7 +110,7 @@ fn copy(flags: Flags) -> Result<String> {
     let mut source = Link::connect(&from)?;
     let mut target = Link::connect(&deployment("target", flags.to))?;
     let progress = Progress::new();
-    let state = start::begin(&mut source, &mut target, &run_id()?, &flags.filter, &progress)?;
+    let state = start::begin(&mut source, &mut target, &run, &flags.filter, &progress)?;
     let mut follower = Follower::new(source, target, flags.workers, flags.filter, state, progress)?;
     follower.find_names()?;
     if follower.state.phase == Phase::Base {

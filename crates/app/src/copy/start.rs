@@ -6,8 +6,9 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use nagi_bson::{DocBuf, doc};
+use nagi_bson::{Array, DocBuf, doc};
 
 use super::events::{self, Event};
 use super::filter::{Filter, OWN_DB};
@@ -21,6 +22,11 @@ use super::{base, token};
 /// The attempts to list collections while none is created, renamed or dropped.
 const LISTINGS_MAX: usize = 20;
 const WAIT_MS: i64 = 200;
+/// The begin of the names of connections.
+const APP_NAME: &str = "nagi copy ";
+/// How long requests of a process that was killed may be executed.
+const OTHERS_END: Duration = Duration::from_secs(15);
+const POLL: Duration = Duration::from_millis(100);
 
 /// The state of the copy into the target, with all collections created: that of an earlier run, or a new one.
 pub(super) fn begin(
@@ -33,7 +39,10 @@ pub(super) fn begin(
     let name = source_name(source)?;
     let earlier = state::load(target, run, &name, filter)?;
     match &earlier {
-        Some(state) => state.take_over(target)?,
+        Some(state) => {
+            wait_for_others(target, run)?;
+            state.take_over(target)?;
+        }
         None => drop(State::begin(target, run, &name, filter)?),
     }
     refuse_itself(source, target, run)?;
@@ -61,6 +70,33 @@ pub(super) fn begin(
         }
     }
     made
+}
+
+/// Waits until no other process has a connection to the target for a copy: what one that was killed has sent may still be
+/// executed, and would replace newer documents. Fails if another process goes on.
+fn wait_for_others(target: &mut Link, run: &str) -> Result<()> {
+    let end = Instant::now() + OTHERS_END;
+    let own = app_name(run);
+    loop {
+        let command = doc! { "currentOp": 1, "$all": true, "$ownOps": true, "$db": "admin" };
+        let reply = target.run(&command)?;
+        let list = reply.get("inprog").as_array().unwrap_or(Array::EMPTY);
+        let other = list.iter().filter_map(|operation| operation.as_doc()).find(|operation| {
+            let name = operation.get("appName").as_str().unwrap_or("");
+            name.starts_with(APP_NAME) && name != own
+        });
+        let Some(other) = other else { return Ok(()) };
+        if Instant::now() > end {
+            let client = other.get("client").as_str().unwrap_or("another machine");
+            return failed(format!("another nagi copy writes to the target, from {client}"));
+        }
+        target.stop().pause(POLL)?;
+    }
+}
+
+/// The name of this process's connections.
+pub(super) fn app_name(run: &str) -> String {
+    format!("{APP_NAME}{run}")
 }
 
 /// What identifies the source in the state: its replica set, or its kind.
