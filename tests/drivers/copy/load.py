@@ -53,6 +53,8 @@ class Load:
         kinds = [self.documents, self.documents, self.transactions, self.swaps, self.capped]
         kinds += [self.structures, self.indexes] if structures else []
         client = MongoClient(uri, directConnection=True)
+        for left in "busy", "other", "structures", "dropped":
+            client.drop_database(left)
         client.busy.documents.insert_many({"_id": n, "n": n, "a": [n]} for n in range(DOCS))
         client.busy.swaps.insert_many({"_id": n, "u": n} for n in range(20))
         client.busy.swaps.create_index("u", unique=True)

@@ -106,16 +106,9 @@ def copies(node):
             dumped("dumped into the cluster", inside, over)
             dumped("dumped out of the cluster", over, outside)
             clear(outside.client)
-        clear_load(over.client)
         moved("out of the cluster", over, outside)
     finally:
         clear(over.client)
         over.client.close()
         for server in inside, outside:
             server.end()
-
-
-def clear_load(client):
-    """What the writers begin with, they create again."""
-    client.drop_database("busy")
-    client.drop_database("other")

@@ -13,7 +13,8 @@ use std::time::Duration;
 use nagi_bson::{Array, Doc, DocBuf, DocWriter, Value, ValueBuf, doc};
 
 use super::link::{
-    Link, NAMESPACE_NOT_FOUND, Page, Result, Trouble, UUID_MISMATCH, failed, operation_time, whole,
+    Link, NAMESPACE_NOT_FOUND, Page, Result, Trouble, UUID_MISMATCH, failed, joined,
+    operation_time, whole,
 };
 use super::listing::{Kind, Ns, Uuid, stored};
 use super::progress::Progress;
@@ -139,15 +140,7 @@ pub(super) fn copy(
             std::thread::park_timeout(TICK);
             progress.tick(None);
         }
-        let ended = threads.into_iter().map(|thread| match thread.join() {
-            Ok(result) => result,
-            Err(_) => failed("a thread of the base copy has panicked"),
-        });
-        // A worker that has stopped because of another's failure does not hide it.
-        ended.fold(Ok(()), |first, next| match (&first, &next) {
-            (Ok(()) | Err(Trouble::Stopped), Err(_)) => next,
-            _ => first,
-        })
+        joined(threads)
     })
 }
 

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use nagi_bson::{Array, Doc, DocBuf, Value, doc, number};
@@ -70,6 +71,18 @@ impl Trouble {
 
 pub(super) fn failed<T>(text: impl Into<String>) -> Result<T> {
     Err(Trouble::Failed(text.into()))
+}
+
+/// Waits for threads. Of several errors the first one is returned that is not only the consequence of another.
+pub(super) fn joined(threads: Vec<ScopedJoinHandle<'_, Result<()>>>) -> Result<()> {
+    let mut first = Ok(());
+    for thread in threads {
+        let result = thread.join().unwrap_or_else(|_| failed("a thread of the copy has panicked"));
+        if result.is_err() && matches!(first, Ok(()) | Err(Trouble::Stopped)) {
+            first = result;
+        }
+    }
+    first
 }
 
 /// Set by a signal.

@@ -10,7 +10,9 @@ use nagi_bson::{Array, Doc, DocBuf, Value, compare, doc};
 
 use super::base::{DUPLICATE_KEY, find, is_still, renamed};
 use super::events::{Change, Write};
-use super::link::{Link, NAMESPACE_NOT_FOUND, Page, Result, Trouble, UUID_MISMATCH, failed, whole};
+use super::link::{
+    Link, NAMESPACE_NOT_FOUND, Page, Result, Trouble, UUID_MISMATCH, failed, joined, whole,
+};
 use super::listing::{Kind, Ns, Uuid};
 use super::state::Entry;
 
@@ -85,11 +87,7 @@ fn in_parallel(
             .zip(parts)
             .map(|(pair, part)| scope.spawn(|| run(pair, part)))
             .collect();
-        let ended = threads.into_iter().map(|thread| match thread.join() {
-            Ok(result) => result,
-            Err(_) => failed("a thread that applies changes has panicked"),
-        });
-        ended.fold(Ok(()), |first, next| first.and(next))
+        joined(threads)
     })
 }
 
