@@ -1,9 +1,9 @@
 //! Options, indexes and views: the target gets those that the source has now.
 //!
-//! They are compared as a whole and not changed event by event: whatever came between, the result is that of the source.
-//! Until the copy is finished, the target has no unique and no expiring index: documents of different times may violate
-//! the former, and the latter would remove documents that the source still changes. Both are made what they are at the
-//! end, without being built again.
+//! They are compared as a whole and not changed event by event: whatever came between, the result is that of the
+//! source. Until the copy is finished, the target has no unique and no expiring index: documents of different times
+//! may violate the former, and the latter would remove documents that the source still changes. Both are made what
+//! they are at the end, without being built again.
 
 use std::cmp::Ordering;
 

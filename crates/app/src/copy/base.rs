@@ -1,9 +1,9 @@
 //! The base: the documents of each collection, read while the source serves.
 //!
-//! A collection is read in the order of `_id`, in pieces that several workers copy at once; a piece that was interrupted
-//! continues behind the last document that the target has. A capped collection is read once in its natural order, which
-//! is that of its inserts, and again from the beginning after an interruption. Pieces are read at different times, all
-//! after the time at which the change log is followed from.
+//! A collection is read in the order of `_id`, in pieces that several workers copy at once; a piece that was
+//! interrupted continues behind the last document that the target has. A capped collection is read once in its natural
+//! order, which is that of its inserts, and again from the beginning after an interruption. Pieces are read at
+//! different times, all after the time at which the change log is followed from.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -285,8 +285,9 @@ pub(super) fn renamed(trouble: &Trouble, ns: &Ns) -> Option<Ns> {
     Some(Ns { db: ns.db.clone(), name })
 }
 
-/// Whether the collection with this UUID still has the name. A server may compare the UUID before it opens the collection
-/// of the name, which a rename can have replaced by then: so what a first reply has is used only if this is true.
+/// Whether the collection with this UUID still has the name. A server may compare the UUID before it opens the
+/// collection of the name, which a rename can have replaced by then: so what a first reply has is used only if this is
+/// true.
 pub(super) fn is_still(source: &mut Link, ns: &Ns, uuid: &Uuid) -> Result<bool> {
     let command = doc! { "find": ns.name.as_str(), "collectionUUID": binary(uuid),
     "filter": { "_id": { "$in": [] } }, "limit": 1, "singleBatch": true,

@@ -107,8 +107,8 @@ fn differing(source: Option<&DocBuf>, target: Option<&DocBuf>) -> String {
     }
 }
 
-/// Makes the target's collection equal to the source's, both read in the order of `_id`. Returns the number of documents
-/// that were written or removed. Only for collections without a collation.
+/// Makes the target's collection equal to the source's, both read in the order of `_id`. Returns the number of
+/// documents that were written or removed. Only for collections without a collation.
 pub(super) fn sync(source: &mut Link, target: &mut Link, from: &Ns, to: &Ns) -> Result<u64> {
     let mut total = 0;
     let mut writer = target.another();

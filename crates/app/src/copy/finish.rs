@@ -135,8 +135,8 @@ impl Follower {
         Ok(count)
     }
 
-    /// A capped collection has an order, which repeated inserts after an interruption may have changed: then it is copied
-    /// again.
+    /// A capped collection has an order, which repeated inserts after an interruption may have changed: then it is
+    /// copied again.
     fn align_capped(&mut self, listed: &Listed, round: usize) -> Result<u64> {
         // In the first round changes are still missing.
         let Some(entry) = self.state.entries.get(&listed.uuid).cloned() else { return Ok(0) };

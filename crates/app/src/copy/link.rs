@@ -1,5 +1,5 @@
-//! Connections to the two deployments, which outlive failures: a command is sent again over a new connection until it is
-//! answered, or until the deployment has been away for too long.
+//! Connections to the two deployments, which outlive failures: a command is sent again over a new connection until it
+//! is answered, or until the deployment has been away for too long.
 //!
 //! Every command that is sent this way may be applied twice. Cursors end with their connection: [`Link::once`] does not
 //! repeat, and the reader continues with a new cursor.

@@ -78,8 +78,8 @@ fn databases(link: &mut Link, filter: &Filter) -> Result<Vec<String>> {
     Ok(names.collect())
 }
 
-/// Everything in databases of which something is copied. Not at one time: the caller makes sure that nothing has changed
-/// meanwhile.
+/// Everything in databases of which something is copied. Not at one time: the caller makes sure that nothing has
+/// changed meanwhile.
 pub(super) fn all(link: &mut Link, filter: &Filter) -> Result<Vec<Listed>> {
     let mut found = Vec::new();
     for db in databases(link, filter)? {

@@ -1,8 +1,8 @@
 //! The beginning of a copy, and the continuation of one that was interrupted.
 //!
-//! The list of collections must be that of the time from which the change log is followed: an event that the list already
-//! shows would otherwise be taken for a later one. So the list is read behind the beginning of the stream, and again if
-//! the stream has events of collections until the list was complete.
+//! The list of collections must be that of the time from which the change log is followed: an event that the list
+//! already shows would otherwise be taken for a later one. So the list is read behind the beginning of the stream, and
+//! again if the stream has events of collections until the list was complete.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -72,8 +72,8 @@ pub(super) fn begin(
     made
 }
 
-/// Waits until no other process has a connection to the target for a copy: what one that was killed has sent may still be
-/// executed, and would replace newer documents. Fails if another process goes on.
+/// Waits until no other process has a connection to the target for a copy: what one that was killed has sent may still
+/// be executed, and would replace newer documents. Fails if another process goes on.
 fn wait_for_others(target: &mut Link, run: &str) -> Result<()> {
     let end = Instant::now() + OTHERS_END;
     let own = app_name(run);

@@ -14,7 +14,8 @@ const DIGITS: usize = 16;
 /// below. `None` for a token of another format.
 pub(super) fn time(token: Doc<'_>) -> Option<u64> {
     let rest = token.get("_data").as_str()?.strip_prefix(TIMESTAMP)?;
-    u64::from_str_radix(rest.get(..DIGITS)?, 16).ok()
+    let digits = rest.get(..DIGITS).filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()))?;
+    u64::from_str_radix(digits, 16).ok()
 }
 
 /// The seconds of a cluster time.

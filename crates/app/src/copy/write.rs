@@ -1,8 +1,8 @@
 //! Applies the changes of documents to the target.
 //!
-//! Removals first: a value of `_id` may come back with another type (1 as 1.0), which the target takes for the same key.
-//! All others are replacements of whole documents, which may be applied in any order and twice. Capped collections alone
-//! have an order; their changes are applied one after the other.
+//! Removals first: a value of `_id` may come back with another type (1 as 1.0), which the target takes for the same
+//! key. All others are replacements of whole documents, which may be applied in any order and twice. Capped
+//! collections alone have an order; their changes are applied one after the other.
 
 use std::collections::HashMap;
 

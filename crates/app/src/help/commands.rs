@@ -94,12 +94,12 @@ pub(crate) static COMMANDS: &[Command] = &[
         name: "copy",
         meaning: "copies the data into another deployment while the source serves",
         usages: &[
-            "nagi copy --from <uri> --to <uri> [--include <name>] [--exclude <name>] [options]",
+            "nagi copy --from <uri> --to <uri> [--include <name>] [options]",
             "nagi copy --from <uri> --to <uri> --cutOver [--verify]",
             "nagi copy --from <uri> --to <uri> --finish [--verify]",
         ],
         about: &[
-            "It copies all documents, and then applies the changes that the source has seen since, and goes on with \
+            "It copies all documents, and then applies the changes that the source has seen since, and continues with \
              that until a signal stops it. The same command continues an interrupted copy: its progress is in the \
              target's database nagi_copy. The source needs a change log: it is a replica set, of one server or \
              more, or a server over a cluster (--storageEngine tikv). The target may be any server.",
@@ -111,9 +111,9 @@ pub(crate) static COMMANDS: &[Command] = &[
         ],
         flags: || with_help(copy::FLAGS),
         examples: &[
-            "nagi copy --from mongodb://127.0.0.1:27017 --to mongodb://node1:27017",
-            "nagi copy --from mongodb://127.0.0.1:27017 --to mongodb://node1:27017 --cutOver --verify",
-            "nagi copy --from mongodb://a,b,c/?replicaSet=rs0 --to mongodb://node1 --include shop",
+            "nagi copy --from mongodb://127.0.0.1 --to mongodb://node1",
+            "nagi copy --from mongodb://127.0.0.1 --to mongodb://node1 --cutOver --verify",
+            "nagi copy --from mongodb://a,b/?replicaSet=rs0 --to mongodb://node1",
         ],
     },
     Command {
@@ -195,7 +195,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     },
     Command {
         name: "version",
-        meaning: "prints the version of nagi, and MongoDB's that it is compatible with",
+        meaning: "prints the version, and MongoDB's that it is compatible with",
         usages: &["nagi version"],
         about: &[],
         flags: || vec![HELP],
