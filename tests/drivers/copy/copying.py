@@ -196,6 +196,35 @@ def refused(source, target):
     target.clear()
 
 
+def logins(*_):
+    """The roles that the manual names, passwords from files, and a wrong one."""
+    auth = ("--auth", "--setParameter", "scramSHA256IterationCount=5000")
+    source = Server("source-auth", "--replSet", "rs0", "--initiate", *auth)
+    target = Server("target-auth", "--replSet", "rs1", "--initiate", *auth)
+    roles = {source: ["backup", "readAnyDatabase", "clusterMonitor", "clusterManager"],
+             target: ["restore", "readWriteAnyDatabase", "dbAdminAnyDatabase"]}
+    for server in roles:
+        server.client.admin.command("createUser", "root", pwd="secret", roles=["root"])
+        server.client.close()
+        server.client = MongoClient(server.uri.replace("//", "//root:secret@"), directConnection=True)
+        server.client.admin.command("createUser", "copier", pwd="of " + server.folder, roles=roles[server])
+    shapes(source.client)
+    files = []
+    for server in roles:
+        files.append(server.folder + "/password")
+        with open(os.open(files[-1], os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
+            file.write("of " + server.folder + "\n")
+    uris = [server.uri.replace("//", "//copier@") for server in roles]
+    ended("wrong password", Copy(*uris, "--fromPasswordFile", files[0], "--toPasswordFile", files[0]), FAILURE,
+          "target: ", "uthentication failed")
+    ended("no password", Copy(*uris, environment={"NAGI_PASSWORD": "wrong"}), FAILURE, "source: ", "uthentication failed")
+    ended("with logins", Copy(*uris, "--fromPasswordFile", files[0], "--toPasswordFile", files[1], "--cutOver", "--verify"),
+          0, "all documents compared")
+    alike("with logins", source, target)
+    for server in roles:
+        server.end()
+
+
 def log_too_short(_, target):
     """A copy that was away for longer than the log goes back."""
     source = Server("short", "--replSet", "short", "--initiate", "--oplogSize", "1")
@@ -219,7 +248,7 @@ def main():
     source = Server("source", "--replSet", "rs0", "--initiate")
     target = Server("target", "--replSet", "rs1", "--initiate")
     try:
-        for part in quiet, busy, killed, away, chosen, transaction, refused, log_too_short:
+        for part in quiet, busy, killed, away, chosen, transaction, refused, logins, log_too_short:
             if not sys.argv[3:] or part.__name__ in sys.argv[3:]:
                 section(part, source, target)
     finally:
