@@ -143,6 +143,34 @@ def chosen(source, target):
     target.clear()
 
 
+def kept(source, target):
+    """What the target has and the copy has not made is not replaced."""
+    source.client.d.c.insert_one({"_id": 1})
+    copy = Copy(source, target)
+    check("it follows", follows(copy), copy.text())
+    target.client.d.own.insert_one({"_id": "own"})
+    source.client.d.own.insert_one({"_id": 1})
+    ended("a name that the target has", copy, FAILURE, "another d.own that is not of this copy")
+    equal("it is kept", list(target.client.d.own.find()), [{"_id": "own"}])
+    target.client.d.own.drop()
+    copy = Copy(source, target)
+    check("goes on without it", wait_until(lambda: list(target.client.d.own.find()) == [{"_id": 1}], 60), copy.text())
+    target.client.d.taken.insert_one({"_id": "own"})
+    source.client.d.own.rename("taken")
+    ended("a new name that the target has", copy, FAILURE, "rename d.own to d.taken")
+    equal("it is kept", list(target.client.d.taken.find()), [{"_id": "own"}])
+    target.client.d.taken.drop()
+    ended("the end", Copy(source, target, "--finish", "--verify"), 0)
+    alike("in the end", source, target)
+    plain = Server("plain-target")
+    source.client.d.create_collection("images", changeStreamPreAndPostImages={"enabled": True})
+    ended("a collection that the target cannot have", Copy(source, plain), FAILURE, "create d.images")
+    equal("nothing is left", [name for name in plain.client.list_database_names() if name in ("d", OWN)], [])
+    plain.end()
+    source.clear()
+    target.clear()
+
+
 def transaction(source, target):
     """A transaction that is open when the writes are blocked is waited for."""
     client = MongoClient(source.uri, directConnection=True)
@@ -248,7 +276,7 @@ def main():
     source = Server("source", "--replSet", "rs0", "--initiate")
     target = Server("target", "--replSet", "rs1", "--initiate")
     try:
-        for part in quiet, busy, killed, away, chosen, transaction, refused, logins, log_too_short:
+        for part in quiet, busy, killed, away, chosen, kept, transaction, refused, logins, log_too_short:
             if not sys.argv[3:] or part.__name__ in sys.argv[3:]:
                 section(part, source, target)
     finally:

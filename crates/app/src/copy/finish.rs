@@ -12,7 +12,7 @@ use nagi_bson::doc;
 
 use super::follow::{Follower, Until};
 use super::link::{Link, Result, Trouble, failed, whole};
-use super::listing::{self, Kind, Listed, stored};
+use super::listing::{self, Kind, Listed, Uuid, stored};
 use super::progress::note;
 use super::state::Phase;
 use super::{alter, base, compare};
@@ -126,7 +126,9 @@ impl Follower {
             if listed.kind.is_watched() || listed.kind == Kind::View {
                 continue;
             }
-            if !self.state.entries.contains_key(&listed.uuid) {
+            let known = self.state.entries.get(&listed.uuid);
+            if known.is_none_or(|entry| entry.target == Uuid::default()) {
+                self.dropped(&listed.uuid)?;
                 self.create(listed.uuid, &listed.ns, listed)?;
             }
             let from = stored(&listed.ns, listed.kind);

@@ -179,8 +179,16 @@ impl Follower {
     }
 
     fn created(&mut self, uuid: Uuid, ns: &Ns) -> Result<bool> {
-        if !self.filter.covers(&ns.db, &ns.name) || self.state.entries.contains_key(&uuid) {
+        if !self.filter.covers(&ns.db, &ns.name) {
             return Ok(false);
+        }
+        match self.state.entries.get(&uuid) {
+            // An earlier run may have been killed before or after it was created.
+            Some(entry) if entry.target == Uuid::default() => {
+                self.dropped(&uuid)?;
+            }
+            Some(_) => return Ok(false),
+            None => {}
         }
         let listed = self.at_source(&ns.db, &uuid)?;
         // One that does not exist any more needs no copy: an event of its end follows.
@@ -197,24 +205,31 @@ impl Follower {
         Ok(listed.into_iter().find(|listed| listed.uuid == *uuid))
     }
 
-    /// Makes a name free in the target: an earlier run or an earlier view may have it.
+    /// Makes a name free in the target, if a collection that is copied has it.
     fn free(&mut self, ns: &Ns) -> Result<()> {
-        if let Some(uuid) = self.state.at(ns) {
-            return self.dropped(&uuid).map(drop);
+        match self.state.at(ns) {
+            Some(uuid) => self.dropped(&uuid).map(drop),
+            None => Ok(()),
         }
-        if listing::one(&mut self.target, ns)?.is_some() {
-            listing::drop_namespace(&mut self.target, ns)?;
-        }
-        Ok(())
     }
 
-    /// Creates a collection in the target and stores that it is copied.
+    /// Creates a collection in the target and stores that it is copied: first without its UUID, so that the next run
+    /// knows whose it is.
     pub(super) fn create(&mut self, uuid: Uuid, ns: &Ns, listed: &Listed) -> Result<()> {
+        if listing::one(&mut self.target, ns)?.is_some() {
+            return failed(format!(
+                "the source has {ns} now, and the target has another {ns} that is not of this copy: drop or rename \
+                 that one, and run the command again"
+            ));
+        }
+        let mut entry =
+            Entry { ns: ns.clone(), target: Uuid::default(), kind: listed.kind, skip_to: 0 };
+        self.state.put(&mut self.target, uuid, entry.clone())?;
         listing::create(&mut self.target, ns, listed)?;
         let Some(made) = listing::one(&mut self.target, ns)? else {
             return failed(format!("{ns} has disappeared from the target"));
         };
-        let entry = Entry { ns: ns.clone(), target: made.uuid, kind: listed.kind, skip_to: 0 };
+        entry.target = made.uuid;
         self.state.put(&mut self.target, uuid, entry)
     }
 
@@ -251,7 +266,8 @@ impl Follower {
         let command = DocBuf::build(|out| {
             out.put("renameCollection", entry.ns.to_string().as_str());
             out.put("to", to.to_string().as_str());
-            out.put("dropTarget", true);
+            // What is not of this copy is not replaced.
+            out.put("dropTarget", replaced.is_some());
             out.put("$db", "admin");
         });
         if let Err(trouble) = self.target.run(&command) {
@@ -319,6 +335,7 @@ impl Follower {
         }
         for (uuid, entry) in self.state.entries.clone() {
             match present.iter().find(|listed| listed.uuid == entry.target) {
+                None if entry.target == Uuid::default() => {}
                 None => self.state.remove(&mut self.target, &uuid)?,
                 Some(listed) if listed.ns != entry.ns => {
                     let entry = Entry { ns: listed.ns.clone(), ..entry };

@@ -22,9 +22,11 @@ const STEP: Duration = Duration::from_millis(50);
 /// The most documents in a listing that is read as a whole: collections, indexes.
 const LISTED_MAX: usize = 200_000;
 
-/// The codes of errors that pass: another member becomes the primary, a server restarts, requests are interrupted.
-const PASSING: &[i64] =
-    &[6, 7, 89, 91, 189, 246, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_388, 13_435, 13_436];
+/// The codes of errors that pass: another member becomes the primary, a server restarts, requests are interrupted, and
+/// conflicts, of which a server over a cluster speaks also if it cannot reach that.
+const PASSING: &[i64] = &[
+    6, 7, 89, 91, 112, 189, 246, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_388, 13_435, 13_436,
+];
 /// The codes of errors that end a cursor, but not its query: not found, killed, its plan killed, lost position.
 const CURSOR_ENDS: &[i64] = &[43, 136, 175, 237];
 pub(super) const NAMESPACE_NOT_FOUND: i64 = 26;
@@ -152,7 +154,22 @@ impl Link {
 
     /// The same with a sequence of documents.
     pub(super) fn run_with(&mut self, body: &DocBuf, name: &str, docs: &[u8]) -> Result<DocBuf> {
-        self.attempt(|client| client.run_with(body.as_doc(), name, docs))
+        self.attempt(|client| {
+            let reply = client.run_with(body.as_doc(), name, docs)?;
+            let errors = reply.get("writeErrors").as_array().unwrap_or(Array::EMPTY);
+            let passing = errors.iter().filter_map(|error| error.as_doc()).find(|error| {
+                let code = whole(*error, "code");
+                PASSING.contains(&code)
+            });
+            match passing {
+                None => Ok(reply),
+                Some(error) => Err(Failure::Refused {
+                    code: whole(error, "code"),
+                    text: error.get("errmsg").as_str().unwrap_or("a write failed").to_owned(),
+                    reply: DocBuf::new(),
+                }),
+            }
+        })
     }
 
     /// Runs a `getMore`: after a failure that passes its cursor is lost.

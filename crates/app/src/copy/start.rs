@@ -13,7 +13,7 @@ use nagi_bson::{Array, DocBuf, doc};
 use super::events::{self, Event};
 use super::filter::{Filter, OWN_DB};
 use super::link::{Link, Result, Trouble, failed, operation_time};
-use super::listing::{self, Kind, Listed, Ns, Uuid, drop_namespace};
+use super::listing::{self, Kind, Listed, Ns, Uuid, drop_namespace, stored};
 use super::progress::{Progress, note};
 use super::state::{self, Entry, Phase, State};
 use super::stream::Stream;
@@ -51,25 +51,30 @@ pub(super) fn begin(
             note("continues an earlier copy");
             return Ok(state);
         }
-        Some(state) => {
-            for entry in state.entries.values() {
-                drop_namespace(target, &entry.ns)?;
-            }
-            listing::drop_own(target)?;
-        }
+        Some(state) => undo(target, &state)?,
         None => {}
     }
     let state = State::begin(target, run, &name, filter)?;
-    let made = make(source, target, state, filter, progress);
-    if let Err(Trouble::Failed(_) | Trouble::Refused { .. }) = &made {
-        // Nothing of the user's is there: what was created is removed when the command runs again, if it exists.
-        let has_entries =
-            state::load(target, run, &name, filter)?.is_some_and(|s| !s.entries.is_empty());
-        if !has_entries {
-            listing::drop_own(target)?;
+    make(source, target, state, filter, progress).map_err(|(trouble, state)| {
+        // If this fails too, the next run does it.
+        drop(undo(target, &state));
+        trouble
+    })
+}
+
+/// Removes the collections that were created, which have no documents yet, and the state.
+fn undo(target: &mut Link, state: &State) -> Result<()> {
+    for entry in state.entries.values() {
+        if base::count(target, &stored(&entry.ns, entry.kind))? > 0 {
+            return failed(format!(
+                "{} in the target has documents, and an unfinished copy would drop it: rename it, or drop the \
+                 database {OWN_DB}",
+                entry.ns
+            ));
         }
+        drop_namespace(target, &entry.ns)?;
     }
-    made
+    listing::drop_own(target)
 }
 
 /// Waits until no other process has a connection to the target for a copy: what one that was killed has sent may still
@@ -122,13 +127,27 @@ fn refuse_itself(source: &mut Link, target: &mut Link, run: &str) -> Result<()> 
     }
 }
 
+/// Creates the collections. An error comes with what was created.
 fn make(
     source: &mut Link,
     target: &mut Link,
     mut state: State,
     filter: &Filter,
     progress: &Progress,
-) -> Result<State> {
+) -> std::result::Result<State, (Trouble, State)> {
+    match create_all(source, target, &mut state, filter, progress) {
+        Ok(()) => Ok(state),
+        Err(trouble) => Err((trouble, state)),
+    }
+}
+
+fn create_all(
+    source: &mut Link,
+    target: &mut Link,
+    state: &mut State,
+    filter: &Filter,
+    progress: &Progress,
+) -> Result<()> {
     let (listed, token) = list(source, filter)?;
     refuse_present(target, &listed)?;
     let collections: Vec<&Listed> = listed.iter().filter(|l| l.kind != Kind::View).collect();
@@ -156,8 +175,7 @@ fn make(
     note(&format!("{} collections with about {expected} documents", collections.len()));
     state.token = token;
     state.phase = Phase::Base;
-    state.save(target)?;
-    Ok(state)
+    state.save(target)
 }
 
 /// The collections, and the token of a stream that begins when they were these.
