@@ -12,7 +12,7 @@ use nagi_bson::{Array, DocBuf, doc};
 
 use super::events::{self, Event};
 use super::filter::{Filter, OWN_DB};
-use super::link::{Link, Result, Trouble, failed, operation_time};
+use super::link::{Link, Result, failed, operation_time};
 use super::listing::{self, Kind, Listed, Ns, Uuid, drop_namespace, stored};
 use super::progress::{Progress, note};
 use super::state::{self, Entry, Phase, State};
@@ -54,12 +54,15 @@ pub(super) fn begin(
         Some(state) => undo(target, &state)?,
         None => {}
     }
-    let state = State::begin(target, run, &name, filter)?;
-    make(source, target, state, filter, progress).map_err(|(trouble, state)| {
-        // If this fails too, the next run does it.
-        drop(undo(target, &state));
-        trouble
-    })
+    let mut state = State::begin(target, run, &name, filter)?;
+    match make(source, target, &mut state, filter, progress) {
+        Ok(()) => Ok(state),
+        Err(trouble) => {
+            // If this fails too, the next run does it.
+            drop(undo(target, &state));
+            Err(trouble)
+        }
+    }
 }
 
 /// Removes the collections that were created, which have no documents yet, and the state.
@@ -127,21 +130,8 @@ fn refuse_itself(source: &mut Link, target: &mut Link, run: &str) -> Result<()> 
     }
 }
 
-/// Creates the collections. An error comes with what was created.
+/// Creates the collections.
 fn make(
-    source: &mut Link,
-    target: &mut Link,
-    mut state: State,
-    filter: &Filter,
-    progress: &Progress,
-) -> std::result::Result<State, (Trouble, State)> {
-    match create_all(source, target, &mut state, filter, progress) {
-        Ok(()) => Ok(state),
-        Err(trouble) => Err((trouble, state)),
-    }
-}
-
-fn create_all(
     source: &mut Link,
     target: &mut Link,
     state: &mut State,
