@@ -10,7 +10,7 @@ import sys
 from pymongo import MongoClient
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-from checks import check, equal, finish, section, wait_until  # noqa: E402
+from checks import check, equal, fails, finish, section, wait_until  # noqa: E402
 from load import Load, Trickle, shapes  # noqa: E402
 from servers import Copy, Server, differences, free_port  # noqa: E402
 
@@ -237,6 +237,9 @@ def logins(*_):
         server.client = MongoClient(server.uri.replace("//", "//root:secret@"), directConnection=True)
         server.client.admin.command("createUser", "copier", pwd="of " + server.folder, roles=roles[server])
     shapes(source.client)
+    source.client.shop.command("createRole", "counter", roles=[], privileges=[
+        {"resource": {"db": "shop", "collection": "orders"}, "actions": ["find"]}])
+    source.client.shop.command("createUser", "clerk", pwd="of the clerk", roles=["counter"])
     files = []
     for server in roles:
         files.append(server.folder + "/password")
@@ -246,9 +249,15 @@ def logins(*_):
     ended("wrong password", Copy(*uris, "--fromPasswordFile", files[0], "--toPasswordFile", files[0]), FAILURE,
           "target: ", "uthentication failed")
     ended("no password", Copy(*uris, environment={"NAGI_PASSWORD": "wrong"}), FAILURE, "source: ", "uthentication failed")
-    ended("with logins", Copy(*uris, "--fromPasswordFile", files[0], "--toPasswordFile", files[1], "--cutOver", "--verify"),
-          0, "all documents compared")
+    ended("with logins", Copy(*uris, "--fromPasswordFile", files[0], "--toPasswordFile", files[1], "--cutOver", "--verify",
+                                "--users"), 0, "all documents compared", "1 roles are copied, 0 are in the target already",
+          "1 users are copied, 2 are in the target already")
     alike("with logins", source, target)
+    clerk = MongoClient(target.uri.replace("//", "//clerk:of%20the%20clerk@") + "/shop", directConnection=True)
+    equal("a user that was copied", clerk.shop.orders.count_documents({"_id": {"$lt": 10}}), 10)
+    fails("has no other rights", 13, lambda: clerk.shop.orders.insert_one({}))
+    clerk.close()
+    equal("no rest", [name for name in target.client.admin.list_collection_names() if name.startswith("temp")], [])
     for server in roles:
         server.end()
 

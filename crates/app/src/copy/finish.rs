@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use nagi_bson::doc;
 
+use super::flags::Last;
 use super::follow::{Follower, Until};
 use super::link::{Link, Result, Trouble, failed, whole};
 use super::listing::{self, Kind, Listed, Uuid, stored};
 use super::progress::note;
 use super::state::Phase;
-use super::{alter, base, compare};
+use super::{alter, base, compare, users};
 
 /// A source that is still written to after so many rounds does not rest.
 const ROUNDS_MAX: usize = 10;
@@ -70,8 +71,8 @@ fn open_transactions(source: &mut Link) -> Result<i64> {
 }
 
 impl Follower {
-    /// Completes the target, and compares: counts, or all documents with `verify`. Returns a summary.
-    pub(super) fn finish(&mut self, verify: bool) -> Result<String> {
+    /// Completes the target, and compares. Returns a summary.
+    pub(super) fn finish(&mut self, last: &Last) -> Result<String> {
         let listed = self.rounds()?;
         self.state.phase = Phase::Finishing;
         self.state.save(&mut self.target)?;
@@ -79,7 +80,10 @@ impl Follower {
             let Some(entry) = self.state.entries.get(&listed.uuid) else { continue };
             alter::finish(&mut self.source, &mut self.target, listed, &entry.ns)?;
         }
-        let summary = self.compare(&listed, verify)?;
+        if last.users {
+            users::copy(&mut self.source, &mut self.target)?;
+        }
+        let summary = self.compare(&listed, last.verify)?;
         let newest = self.newest()?;
         if self.follow(Until::Time(newest))? > 0 {
             return failed(

@@ -21,6 +21,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     switch("--cutOver", "when the target is near the source, block the source's writes, finish, and exit"),
     switch("--finish", "apply the changes until now, finish, and exit; nothing must write to the source any more"),
     switch("--verify", "with --cutOver or --finish: compare all documents, and not only their counts"),
+    switch("--users", "with --cutOver or --finish: copy the users and roles that the target does not have"),
     takes("--workers", "threads", "4", "collections and parts of collections that are copied at once"),
     takes("--retrySeconds", "seconds", "300", "how long the source or the target may be away"),
 ];
@@ -41,6 +42,15 @@ pub(super) enum End {
     CutOver,
 }
 
+/// What the end of a copy does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Last {
+    /// All documents are compared, and not only their counts.
+    pub(super) verify: bool,
+    /// Users and roles are copied.
+    pub(super) users: bool,
+}
+
 /// The parsed flags.
 #[derive(Debug)]
 pub(super) struct Flags {
@@ -50,7 +60,7 @@ pub(super) struct Flags {
     to_password: Option<PathBuf>,
     pub(super) filter: Filter,
     pub(super) end: End,
-    pub(super) verify: bool,
+    pub(super) last: Last,
     pub(super) workers: usize,
     pub(super) patience: Duration,
 }
@@ -60,7 +70,8 @@ impl Flags {
         let mut filter = Filter::default();
         let (mut from, mut to) = (None, None);
         let (mut from_password, mut to_password) = (None, None);
-        let (mut cut_over, mut finish, mut verify) = (false, false, false);
+        let (mut cut_over, mut finish) = (false, false);
+        let mut last = Last { verify: false, users: false };
         let (mut workers, mut seconds) = (WORKERS as u64, RETRY_SECONDS);
         flag::parse(args, FLAGS, |name, value| {
             let value = value.unwrap_or_default();
@@ -73,7 +84,8 @@ impl Flags {
                 "--exclude" => filter.exclude.push(value),
                 "--cutOver" => cut_over = true,
                 "--finish" => finish = true,
-                "--verify" => verify = true,
+                "--verify" => last.verify = true,
+                "--users" => last.users = true,
                 "--workers" => workers = number(name, &value, WORKERS_MAX as u64)?,
                 _ => seconds = number(name, &value, RETRY_SECONDS_MAX)?,
             }
@@ -87,8 +99,8 @@ impl Flags {
             (true, true) => return Err("--cutOver and --finish exclude each other".to_owned()),
             (true, false) => End::CutOver,
             (false, true) => End::Finish,
-            (false, false) if verify => {
-                return Err("--verify needs --cutOver or --finish".to_owned());
+            (false, false) if last.verify || last.users => {
+                return Err("--verify and --users need --cutOver or --finish".to_owned());
             }
             (false, false) => End::BySignal,
         };
@@ -99,7 +111,7 @@ impl Flags {
             to_password,
             filter,
             end,
-            verify,
+            last,
             workers: workers as usize,
             patience: Duration::from_secs(seconds),
         })
@@ -186,7 +198,8 @@ mod tests {
         assert_eq!(hosts, ["a:27017", "b:5"]);
         assert!(flags.from.iter().all(|a| a.login_db == "db" && a.login.is_some()));
         assert_eq!((flags.filter.include.len(), flags.filter.exclude.len()), (2, 1));
-        assert_eq!((flags.end, flags.verify, flags.workers), (End::CutOver, true, 8));
+        assert_eq!((flags.end, flags.workers), (End::CutOver, 8));
+        assert_eq!(flags.last, Last { verify: true, users: false });
         assert_eq!(flags.patience, Duration::from_secs(5));
         let plain = parse(&["--from", "mongodb://a", "--to", "mongodb://b"]).unwrap();
         assert_eq!((plain.end, plain.workers), (End::BySignal, WORKERS));
@@ -197,7 +210,8 @@ mod tests {
         let both = ["--from", "mongodb://a", "--to", "mongodb://b"];
         for (more, text) in [
             (&["--cutOver", "--finish"][..], "exclude each other"),
-            (&["--verify"], "--verify needs"),
+            (&["--verify"], "--verify and --users need"),
+            (&["--users"], "--verify and --users need"),
             (&["--workers", "65"], "expected an integer from 1 to 64"),
             (&["--retrySeconds", "0"], "--retrySeconds has the bad value '0'"),
             (&["--include", "admin"], "never copied"),

@@ -23,6 +23,7 @@
 //! | `follow.rs`   | the order of changes; what happens to whole collections                       |
 //! | `alter.rs`    | indexes, options, views                                                       |
 //! | `compare.rs`  | comparison, and what change streams do not tell of                            |
+//! | `users.rs`    | users and roles                                                               |
 //! | `finish.rs`   | the end                                                                       |
 //! | `progress.rs` | lines on standard error                                                       |
 //!
@@ -44,6 +45,7 @@ mod start;
 mod state;
 mod stream;
 mod token;
+mod users;
 mod write;
 
 use std::process::ExitCode;
@@ -56,7 +58,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::failure::exit;
 use crate::{print, say};
 pub(crate) use flags::FLAGS;
-use flags::{End, Flags};
+use flags::{End, Flags, Last};
 use follow::{Follower, Until};
 use link::{Deployment, Link, Result, Stop, Trouble, failed};
 use progress::{Progress, note};
@@ -121,19 +123,19 @@ fn copy(mut flags: Flags) -> Result<String> {
         End::BySignal => follower.follow(Until::Stopped).map(|_| String::new()),
         End::Finish => {
             follower.follow(Until::Near)?;
-            follower.finish(flags.verify)
+            follower.finish(&flags.last)
         }
         End::CutOver => {
             follower.follow(Until::Near)?;
-            cut_over(&mut follower, flags.verify, &from)
+            cut_over(&mut follower, &flags.last, &from)
         }
     }
 }
 
 /// Finishes with the source's writes blocked. They stay blocked if the target is complete, and are allowed again
 /// otherwise.
-fn cut_over(follower: &mut Follower, verify: bool, source: &Arc<Deployment>) -> Result<String> {
-    let result = finish::block(&mut follower.source).and_then(|()| follower.finish(verify));
+fn cut_over(follower: &mut Follower, last: &Last, source: &Arc<Deployment>) -> Result<String> {
+    let result = finish::block(&mut follower.source).and_then(|()| follower.finish(last));
     match result {
         Ok(text) => Ok(format!("{text}; the source still refuses writes")),
         Err(trouble) => {
