@@ -166,7 +166,11 @@ def kept(source, target):
     source.client.d.create_collection("images", changeStreamPreAndPostImages={"enabled": True})
     ended("a collection that the target cannot have", Copy(source, plain), FAILURE, "create d.images")
     equal("nothing is left", [name for name in plain.client.list_database_names() if name in ("d", OWN)], [])
+    source.client.d.images.drop()
+    ended("a target that is no replica set", Copy(source, plain, "--cutOver", "--verify"), 0)
+    alike("a target that is no replica set", source, plain)
     plain.end()
+    source.block(False)
     source.clear()
     target.clear()
 

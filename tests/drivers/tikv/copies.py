@@ -106,8 +106,11 @@ def copies(node):
             dumped("dumped into the cluster", inside, over)
             dumped("dumped out of the cluster", over, outside)
             clear(outside.client)
+        # Transactions of other routers are waited for this long.
+        over.client.admin.command("setParameter", 1, transactionLifetimeLimitSeconds=5)
         moved("out of the cluster", over, outside)
     finally:
+        over.client.admin.command("setParameter", 1, transactionLifetimeLimitSeconds=60)
         clear(over.client)
         over.client.close()
         for server in inside, outside:

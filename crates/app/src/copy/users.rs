@@ -1,5 +1,5 @@
-//! `--users`: the users and roles of the source, as `mongorestore` writes them: into collections that the target's command
-//! `_mergeAuthzCollections` reads. A user or role that the target has is left as it is, also if it is another one.
+//! `--users`: the users and roles of the source, as `mongorestore` writes them: into collections that the target's
+//! command `_mergeAuthzCollections` reads. A user or role that the target has is left as it is, also if it is another.
 
 use std::collections::HashSet;
 
