@@ -91,6 +91,29 @@ def killed(source, target):
     target.clear()
 
 
+def older(source, target):
+    """Documents that an index of the source did not allow any more when it was created, and that the change log has."""
+    source.client.old.large.insert_many({"_id": n, "s": "x" * 1000} for n in range(60_000))
+    source.client.old.arrays.insert_one({"_id": 1, "a": [1, 2], "b": 1})
+    phase = lambda: (target.client[OWN].state.find_one({"_id": "copy"}) or {}).get("phase")  # noqa: E731
+    copy = Copy(source, target, "--workers", "1")
+    check("the base begins", wait_until(lambda: target.client.old.large.estimated_document_count() > 0, 60), copy.text())
+    copy.kill()
+    check("it was killed in the base", phase() == "base", phase())
+    arrays = source.client.old.arrays
+    arrays.insert_one({"_id": "both", "a": [1, 2], "b": [1, 2]})
+    source.client.old.create_collection("between")  # what comes before it is applied before it
+    arrays.delete_one({"_id": "both"})
+    arrays.create_index([("a", 1), ("b", 1)])
+    arrays.insert_one({"_id": 2, "a": 1, "b": [1, 2]})
+    source.client.old.arrays.update_one({"_id": 1}, {"$set": {"c": 1}})
+    ended("an index that is newer than documents", Copy(source, target, "--finish", "--verify"), 0,
+          "its indexes are dropped until the end", "all documents compared")
+    alike("an index that is newer than documents", source, target)
+    source.clear()
+    target.clear()
+
+
 def away(source, target):
     """Both servers are killed and started again while the copy follows, and it goes on."""
     load = Load(source.uri, seed=90, structures=False)
@@ -185,9 +208,15 @@ def transaction(source, target):
         copy = Copy(source, target, "--cutOver", "--verify")
         check("it blocks", wait_until(lambda: "refuses the writes" in copy.text(), 60), copy.text())
         check("and waits", not wait_until(lambda: copy.process.poll() is not None, 3), copy.text())
+        copy.process.send_signal(signal.SIGINT)
+        ended("a signal before the end", copy, FAILURE, "accepts writes again", "the same command continues")
+        client.t.c.insert_one({"_id": 3})
+        copy = Copy(source, target, "--cutOver", "--verify")
+        check("it blocks again", wait_until(lambda: "refuses the writes" in copy.text(), 60), copy.text())
         session.commit_transaction()
     ended("the end", copy, 0)
-    equal("what it wrote", target.client.t.c.count_documents({}), 2)
+    equal("what it wrote", target.client.t.c.count_documents({}), 3)
+    ended("a block of somebody else", Copy(source, target, "--cutOver"), FAILURE, "the target has t.c already")
     source.block(False)
     client.close()
     source.clear()
@@ -289,7 +318,7 @@ def main():
     source = Server("source", "--replSet", "rs0", "--initiate")
     target = Server("target", "--replSet", "rs1", "--initiate")
     try:
-        for part in quiet, busy, killed, away, chosen, kept, transaction, refused, logins, log_too_short:
+        for part in quiet, busy, killed, older, away, chosen, kept, transaction, refused, logins, log_too_short:
             if not sys.argv[3:] or part.__name__ in sys.argv[3:]:
                 section(part, source, target)
     finally:

@@ -45,6 +45,14 @@ fn set_block(source: &mut Link, on: bool) -> Result<()> {
     source.run(&doc! { "setUserWriteBlockMode": 1, "global": on, "$db": "admin" }).map(drop)
 }
 
+/// Whether the writes of users are blocked already: then somebody else has to allow them.
+pub(super) fn is_blocked(source: &mut Link) -> bool {
+    let command = doc! { "find": "user_writes_critical_sections",
+    "filter": { "blockUserWrites": true }, "$db": "config" };
+    // Without the right to read it the block is taken for the own one.
+    source.list(&command).is_ok_and(|found| !found.is_empty())
+}
+
 /// Lets users write again, after a copy that was not finished.
 pub(super) fn unblock(source: &mut Link) {
     let text = match set_block(source, false) {

@@ -11,9 +11,9 @@ use nagi_bson::{Doc, DocBuf, doc};
 
 use super::events::{self, Batch, Event};
 use super::filter::Filter;
-use super::link::{Link, NAMESPACE_NOT_FOUND, Result, failed, operation_time};
+use super::link::{Link, NAMESPACE_NOT_FOUND, Result, Trouble, failed, operation_time};
 use super::listing::{self, Kind, Listed, Ns, Uuid};
-use super::progress::Progress;
+use super::progress::{Progress, note};
 use super::state::{self, Entry, Phase, State};
 use super::stream::{Events, Stream};
 use super::{alter, base, token, write};
@@ -310,9 +310,21 @@ impl Follower {
         let altered = std::mem::take(&mut self.altered);
         let all = listing::all(&mut self.source, &self.filter)?;
         for listed in all.iter().filter(|listed| altered.contains(&listed.uuid)) {
-            self.align_one(listed)?;
+            self.align_early(listed)?;
         }
         Ok(())
+    }
+
+    /// Aligns a collection whose documents may be older than its indexes: those that they do not allow are left for the
+    /// end.
+    pub(super) fn align_early(&mut self, listed: &Listed) -> Result<()> {
+        match self.align_one(listed) {
+            Err(Trouble::Refused { text, .. }) => {
+                note(&format!("left for the end: {text}"));
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// Aligns the indexes and options of one collection with what the source has now.

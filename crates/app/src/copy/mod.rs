@@ -135,9 +135,11 @@ fn copy(mut flags: Flags) -> Result<String> {
 /// Finishes with the source's writes blocked. They stay blocked if the target is complete, and are allowed again
 /// otherwise.
 fn cut_over(follower: &mut Follower, last: &Last, source: &Arc<Deployment>) -> Result<String> {
+    let was_blocked = finish::is_blocked(&mut follower.source);
     let result = finish::block(&mut follower.source).and_then(|()| follower.finish(last));
     match result {
         Ok(text) => Ok(format!("{text}; the source still refuses writes")),
+        Err(trouble) if was_blocked => Err(trouble),
         Err(trouble) => {
             // Not stopped by the signal that may have stopped the rest.
             source.stop.0.store(false, Ordering::Relaxed);
@@ -170,7 +172,7 @@ impl Follower {
         note(&format!("the base has {documents} documents, {:.1} MB", bytes as f64 / 1e6));
         let listed = listing::all(&mut self.source, &self.filter)?;
         for listed in &listed {
-            self.align_one(listed)?;
+            self.align_early(listed)?;
         }
         note("the indexes are built");
         state::drop_ranges(&mut self.target)?;

@@ -14,6 +14,7 @@ use super::link::{
     Link, NAMESPACE_NOT_FOUND, Page, Result, Trouble, UUID_MISMATCH, failed, joined, whole,
 };
 use super::listing::{Kind, Ns, Uuid};
+use super::progress::note;
 use super::state::Entry;
 
 /// The most documents and bytes of one command.
@@ -23,6 +24,8 @@ const COMMAND_BYTES: usize = 16 << 20;
 const PARALLEL_MIN: usize = 200;
 /// The code of a replacement with a field whose name begins with `$`.
 const DOLLAR_FIELD: i64 = 52;
+/// The code of a write while the writes of users are blocked.
+const WRITES_BLOCKED: i64 = 371;
 
 /// Connections to both sides.
 pub(super) struct Pair {
@@ -215,27 +218,50 @@ impl Docs {
 }
 
 /// Sends the replacements.
+///
+/// The target's indexes are those that the source has now, and a document may be older: the source may have had it before
+/// an index that does not allow it (two arrays, no geometry). Then the indexes are dropped; they are built again near
+/// the end.
 pub(super) fn flush(target: &mut Link, ns: &Ns, docs: &mut Docs) -> Result<()> {
     let docs = std::mem::take(docs);
     if docs.count == 0 {
         return Ok(());
     }
+    match send(target, ns, &docs)? {
+        None => Ok(()),
+        Some(error) => {
+            note(&format!(
+                "{ns}: its indexes are dropped until the end, since one refuses a document: {error}"
+            ));
+            let command =
+                doc! { "dropIndexes": ns.name.as_str(), "index": "*", "$db": ns.db.as_str() };
+            target.run(&command)?;
+            match send(target, ns, &docs)? {
+                None => Ok(()),
+                Some(error) => failed(error),
+            }
+        }
+    }
+}
+
+/// Sends the replacements once. Returns the first error of a document, unless no second attempt would help.
+fn send(target: &mut Link, ns: &Ns, docs: &Docs) -> Result<Option<String>> {
     let reply = target.run_with(&update(ns), "updates", &docs.bytes)?;
     let errors = reply.get("writeErrors").as_array().unwrap_or(Array::EMPTY);
     for error in errors.iter().filter_map(|error| error.as_doc()) {
         let refused = nth(&docs.bytes, whole(error, "index"));
         match (whole(error, "code"), refused) {
             (DOLLAR_FIELD, Some(update)) => replace_by_pipeline(target, ns, update)?,
-            (DUPLICATE_KEY, _) => {
+            (DUPLICATE_KEY | WRITES_BLOCKED, _) => {
                 return failed(format!(
-                    "{}; is it written by others? The target must belong to the copy",
+                    "{}; the target must be writable, and belong to the copy",
                     text_of(error)
                 ));
             }
-            _ => return failed(text_of(error)),
+            _ => return Ok(Some(text_of(error))),
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 fn update(ns: &Ns) -> DocBuf {
