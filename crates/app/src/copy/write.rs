@@ -219,9 +219,9 @@ impl Docs {
 
 /// Sends the replacements.
 ///
-/// The target's indexes are those that the source has now, and a document may be older: the source may have had it before
-/// an index that does not allow it (two arrays, no geometry). Then the indexes are dropped; they are built again near
-/// the end.
+/// The target's indexes are those that the source has now, and a document may be older: the source may have had it
+/// before an index that does not allow it (two arrays, no geometry). Then the indexes are dropped; they are built again
+/// near the end.
 pub(super) fn flush(target: &mut Link, ns: &Ns, docs: &mut Docs) -> Result<()> {
     let docs = std::mem::take(docs);
     if docs.count == 0 {

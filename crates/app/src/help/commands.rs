@@ -107,7 +107,8 @@ pub(crate) static COMMANDS: &[Command] = &[
              applies the last changes, makes the indexes unique, compares both sides and exits with 0. The source \
              stays blocked. --finish does the same without blocking: end all that writes to the source first.",
             "Users and roles are copied with --users only. A password that an address does not contain is read from \
-             the file of that side, from NAGI_PASSWORD in the environment, or at a prompt. docs/copy.md explains the rest.",
+             the file of that side, from NAGI_PASSWORD in the environment, or at a prompt. docs/copy.md explains the \
+             rest.",
         ],
         flags: || with_help(copy::FLAGS),
         examples: &[
