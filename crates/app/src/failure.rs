@@ -63,6 +63,9 @@ pub(crate) mod exit {
             "Check the path and the permissions that the message names."),
         status(FAILURE, "backup, restore, diagnostics", "the copy could not be made, or a file is damaged",
             "Read the message; a damaged file is named with its path."),
+        status(FAILURE, "copy", "the copy was stopped by a signal or could not be continued, or the target differs \
+            from the source", "Read the message: most causes can be removed, and the same command continues; \
+            docs/copy.md has the failures."),
         status(FAILURE, "ping", "the server does not answer", "Read the message, and the server's log."),
         status(FAILURE, "advise", "the server does not answer, or the user has too few rights", "Read the message; \
             docs/advice.md has the rights."),

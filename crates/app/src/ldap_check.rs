@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use nagi_ldap::{Ldap, Step, Verdict};
 use zeroize::Zeroizing;
 
-use crate::backup::password;
 use crate::failure::exit;
 use crate::flag::{Flag, takes};
 use crate::options::{self, Options, Request};
+use crate::remote::password;
 use crate::{print, say};
 
 /// The flags of the command.

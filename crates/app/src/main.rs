@@ -5,6 +5,7 @@
 //!   nagi backup ...                      nagi restore ...      nagi help ...
 //!   nagi generate ...                    nagi ping ...
 //!   nagi diagnostics ...                 nagi advise ...
+//!   nagi copy ...
 //! ```
 //!
 //! This crate knows neither commands nor documents nor frames.
@@ -14,6 +15,7 @@ mod backup;
 mod build;
 mod connections;
 mod console;
+mod copy;
 mod doctor;
 mod door;
 mod encryption;
@@ -36,6 +38,7 @@ mod options;
 mod paths;
 mod pid_file;
 mod record;
+mod remote;
 mod repair;
 mod serve;
 mod server_config;
@@ -64,15 +67,15 @@ fn main() -> ExitCode {
     let command = args.first().map(String::as_str);
     if matches!(
         command,
-        Some("advise" | "backup" | "restore" | "diagnostics" | "ldap-check" | "ping")
+        Some("advise" | "backup" | "copy" | "restore" | "diagnostics" | "ldap-check" | "ping")
     ) {
-        backup::take_variables();
+        remote::password::take_variables();
     }
     if matches!(command, Some("backup" | "restore" | "diagnostics" | "doctor")) {
         umask::close();
     }
     if let Some(
-        name @ ("advise" | "backup" | "restore" | "diagnostics" | "doctor" | "generate"
+        name @ ("advise" | "backup" | "copy" | "restore" | "diagnostics" | "doctor" | "generate"
         | "ldap-check" | "ping" | "version"),
     ) = command
         && args[1..].iter().any(|arg| arg == "--help" || arg == "-h")
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
     match command {
         Some("advise") => backup::run_advise(&args[1..]),
         Some("backup") => backup::run(&args[1..]),
+        Some("copy") => copy::run(&args[1..]),
         Some("restore") => backup::run_restore(&args[1..]),
         Some("diagnostics") => backup::run_diagnostics(&args[1..]),
         Some("doctor") => doctor::run(&args[1..]),

@@ -29,7 +29,7 @@ use nagi_proc::{Process, fields};
 use nagi_server::{Connection, Outcome, Peer, Server};
 use nagi_store::Store;
 
-use crate::backup;
+use crate::remote::client;
 
 /// The interval of messages without a watchdog, and the longest one.
 const BEAT: Duration = Duration::from_secs(10);
@@ -292,11 +292,11 @@ impl Probe {
         }
         // A server with too many connections works as configured.
         let Some(connection) = &mut self.connection else { return true };
-        let message = backup::message(doc! { "ping": 1, "$db": "admin" }.as_doc());
+        let message = client::message(doc! { "ping": 1, "$db": "admin" }.as_doc());
         self.out.clear();
         let outcome = self.server.handle(connection, &message, &mut self.out);
         connection.reply_sent();
-        let body = self.out.get(backup::BODY_AT..).and_then(|bytes| Doc::parse(bytes).ok());
+        let body = self.out.get(client::BODY_AT..).and_then(|bytes| Doc::parse(bytes).ok());
         outcome == Outcome::Reply && body.is_some_and(|body| body.get("ok").is_truthy())
     }
 }

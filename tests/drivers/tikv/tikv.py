@@ -25,6 +25,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "tikv"))
 import several  # noqa: E402
 from checks import Running, check, equal, fails, finish, section, wait_until  # noqa: E402
 from cluster import Cluster  # noqa: E402
+from copies import copies  # noqa: E402
 from nodes import CLUSTER, FOLDER, NAGI, PORT, Node, valid  # noqa: E402
 from pki import Authority  # noqa: E402
 from streams import streams  # noqa: E402
@@ -579,7 +580,7 @@ def main():
         address = "tikv://%s/suite" % cluster.start()["NAGI_TIKV_PD"]
         section(options, address)
         node = restarts("tikv", address)
-        for part in (seen, transactions, retried, shell, suites, indexes, trips, long_keys, contended, streams):
+        for part in (seen, transactions, retried, shell, suites, indexes, trips, long_keys, contended, streams, copies):
             begun = time.monotonic()
             section(part, node)
             print("%s: %.1f s" % (part.__name__, time.monotonic() - begun), flush=True)

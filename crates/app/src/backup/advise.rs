@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use nagi_bson::{Doc, DocBuf, Value, json, number, text};
 
-use super::client::Client;
 use super::flags::Flags;
 use super::{ADVISE_FLAGS, finish, refuse};
+use crate::remote::client::Client;
 use crate::shown;
 
 /// Runs `nagi advise ARGS...`.

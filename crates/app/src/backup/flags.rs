@@ -6,11 +6,10 @@ use std::time::Duration;
 use nagi_encryption::MasterKey;
 
 use super::URI;
-use super::address::{self, Address};
 use super::archive::check_address;
 use super::moment::Moment;
-use crate::flag::{Flag, switch, takes};
-use crate::options;
+use crate::flag::{self, Flag, switch, takes};
+use crate::remote::address::{self, Address};
 
 // Rows of several commands.
 const OUT: Flag = takes("--out", "directory", "none", "new or empty directory for the copy");
@@ -184,31 +183,13 @@ impl Flags {
     /// Parses the arguments of a command that knows the flags `known`.
     pub(super) fn parse(args: &[String], known: &[Flag]) -> Result<Flags, String> {
         let mut flags = Flags::default();
-        let mut args = args.iter();
-        while let Some(arg) = args.next() {
-            let (name, value) = match arg.split_once('=') {
-                Some((name, value)) => (name, Some(value.to_owned())),
-                None => (arg.as_str(), None),
-            };
-            let Some(flag) = known.iter().find(|flag| flag.name == name) else {
-                let names: Vec<&str> = known.iter().map(|flag| flag.name).collect();
-                let meant = options::meant_option(name, &names);
-                return Err(format!("unrecognised option '{arg}'{meant}"));
-            };
-            match (flag.value.is_empty(), value) {
-                (true, None) => flags.turn_on(name),
-                (true, Some(_)) => return Err(format!("the option '{name}' takes no value")),
-                (false, value) => match value.or_else(|| args.next().cloned()) {
-                    Some(value) => flags.take(name, value)?,
-                    None => {
-                        return Err(format!(
-                            "the required argument for option '{name}' is missing: {name} <{}>",
-                            flag.value
-                        ));
-                    }
-                },
+        flag::parse(args, known, |name, value| match value {
+            None => {
+                flags.turn_on(name);
+                Ok(())
             }
-        }
+            Some(value) => flags.take(name, value),
+        })?;
         // A wrong address is a wrong usage, whatever else happens.
         if flags.uri.is_some() || !flags.connection.is_empty() {
             flags.address()?;

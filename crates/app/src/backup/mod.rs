@@ -15,9 +15,6 @@
 //! |---------------|------------------------------------------------------------------------------------|
 //! | `source.rs`   | the source of the bytes: a running server, or the directory of a stopped one       |
 //! | `flags.rs`    | the flags of all these commands                                                    |
-//! | `address.rs`  | the syntax of `--uri`                                                              |
-//! | `client.rs`   | a connection to a server, with login                                               |
-//! | `password.rs` | the password, from a file, the environment or a prompt                             |
 //! | `manifest.rs` | `nagi.backup`: the list of files with checksums; written last                      |
 //! | `copy.rs`     | copies bytes from a source to a directory with checksums and a rate limit          |
 //! | `restore.rs`  | restores into an empty directory, which becomes a data directory only at the end   |
@@ -30,16 +27,13 @@
 //!
 //! The formats are described in docs/format.md ("Backup"), the usage in docs/backup.md.
 
-mod address;
 mod advise;
 mod archive;
-mod client;
 mod copy;
 mod diagnostics;
 mod flags;
 mod manifest;
 mod moment;
-pub(crate) mod password;
 mod ping;
 mod point;
 mod restore;
@@ -52,7 +46,6 @@ use std::process::ExitCode;
 use crate::failure::exit;
 use crate::{encryption, print, say};
 pub(crate) use advise::run as run_advise;
-pub(crate) use client::{BODY_AT, message};
 use copy::Pace;
 use flags::Flags;
 pub(crate) use flags::{
@@ -60,7 +53,6 @@ pub(crate) use flags::{
     RESTORE as RESTORE_FLAGS,
 };
 use manifest::Manifest;
-pub(crate) use password::take_variables;
 pub(crate) use ping::run as run_ping;
 use source::Source;
 

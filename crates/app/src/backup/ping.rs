@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use nagi_bson::doc;
 
-use super::address::{Address, BY_CERTIFICATE};
-use super::client::Client;
 use super::flags::Flags;
-use super::{PING_FLAGS, finish, password, refuse};
+use super::{PING_FLAGS, finish, refuse};
+use crate::remote::address::{Address, BY_CERTIFICATE};
+use crate::remote::client::Client;
+use crate::remote::password;
 
 /// `--timeoutSeconds`, unless specified.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -11,11 +11,11 @@ use nagi_bson::{Doc, DocBuf, Value, number};
 use nagi_encryption::{FILE_NAME, MasterKey};
 use nagi_host::Lock;
 
-use super::address::Address;
-use super::client::Client;
 use super::manifest::check_name;
 use super::{MARKER, failed, is_folder};
 use crate::options::{self, Request};
+use crate::remote::address::Address;
+use crate::remote::client::Client;
 use crate::{encryption, engine, say};
 
 /// The maximum number of bytes per request.

@@ -4,6 +4,7 @@ use super::TOPICS;
 use super::layout::Block;
 use super::{generate, sections, sentence};
 use crate::backup;
+use crate::copy;
 use crate::flag::{Flag, switch};
 
 /// A command.
@@ -90,6 +91,33 @@ pub(crate) static COMMANDS: &[Command] = &[
         ],
     },
     Command {
+        name: "copy",
+        meaning: "copies the data into another deployment while the source serves",
+        usages: &[
+            "nagi copy --from <uri> --to <uri> [--include <name>] [options]",
+            "nagi copy --from <uri> --to <uri> --cutOver [--verify]",
+            "nagi copy --from <uri> --to <uri> --finish [--verify]",
+        ],
+        about: &[
+            "It copies all documents, and then applies the changes that the source has seen since, and continues with \
+             that until a signal stops it. The same command continues an interrupted copy: its progress is in the \
+             target's database nagi_copy. The source needs a change log: it is a replica set, of one server or \
+             more, or a server over a cluster (--storageEngine tikv). The target may be any server.",
+            "--cutOver ends the copy when the target is near the source: it blocks the writes of the source's users, \
+             applies the last changes, makes the indexes unique, compares both sides and exits with 0. The source \
+             stays blocked. --finish does the same without blocking: end all that writes to the source first.",
+            "Users and roles are copied with --users only. A password that an address does not contain is read from \
+             the file of that side, from NAGI_PASSWORD in the environment, or at a prompt. docs/copy.md explains the \
+             rest.",
+        ],
+        flags: || with_help(copy::FLAGS),
+        examples: &[
+            "nagi copy --from mongodb://127.0.0.1 --to mongodb://node1",
+            "nagi copy --from mongodb://127.0.0.1 --to mongodb://node1 --cutOver --verify",
+            "nagi copy --from mongodb://a,b/?replicaSet=rs0 --to mongodb://node1",
+        ],
+    },
+    Command {
         name: "diagnostics",
         meaning: "copies the files of diagnostic data for MongoDB's tools",
         usages: &["nagi diagnostics --dbpath <directory> --out <directory> [options]"],
@@ -168,7 +196,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     },
     Command {
         name: "version",
-        meaning: "prints the version of nagi, and MongoDB's that it is compatible with",
+        meaning: "prints the version, and MongoDB's that it is compatible with",
         usages: &["nagi version"],
         about: &[],
         flags: || vec![HELP],

@@ -33,6 +33,7 @@ fn every_command_has_help() {
         ("serve", "--wiredTigerIndexPrefixCompression"),
         ("doctor", "nagi doctor ["),
         ("backup", "nagi backup --out"),
+        ("copy", "nagi copy --from"),
         ("restore", "nagi restore --from"),
         ("diagnostics", "nagi diagnostics --dbpath"),
         ("generate", "nagi generate man|bash"),

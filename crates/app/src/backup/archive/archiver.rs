@@ -7,9 +7,9 @@ use super::place::Place;
 use super::segment::{self, Builder};
 use super::tail::{self, Ended, Tail};
 use crate::backup::Flags;
-use crate::backup::address::Address;
-use crate::backup::client::{Client, Failure};
 use crate::backup::moment::{SetId, Stamp};
+use crate::remote::address::Address;
+use crate::remote::client::{Client, Failure};
 use crate::say;
 
 /// A segment ends at so many bytes, even if it is not due yet.
@@ -271,7 +271,7 @@ impl<'a> Archiver<'a> {
             if self.grown.elapsed() >= IDLE_MAX && !self.silent {
                 self.grown = Instant::now();
                 // Other refusals pass: the server may have stepped down for a while.
-                if let Err(Failure::Refused { code: UNAUTHORIZED, text }) = tail.note() {
+                if let Err(Failure::Refused { code: UNAUTHORIZED, text, .. }) = tail.note() {
                     self.silent = true;
                     say(&format!("{text}; the archived time stands still while nothing changes"));
                 }

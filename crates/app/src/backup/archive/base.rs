@@ -14,11 +14,11 @@ use super::place::Place;
 use super::segment::{Range, end_of_chain};
 use super::tail::{self, Ended};
 use crate::backup::DATA;
-use crate::backup::client::Client;
 use crate::backup::copy::Pace;
 use crate::backup::manifest::{self, Manifest, ManifestFile};
 use crate::backup::moment::{SetId, Stamp};
 use crate::backup::source::Source;
+use crate::remote::client::Client;
 use crate::say;
 
 const FOLDER: &str = "base";

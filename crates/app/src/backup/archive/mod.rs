@@ -28,12 +28,13 @@ pub(super) use segment::{
     Entries, FILE_BYTES_MAX, FOLDER as LOG, Range, chain, decrypted, end_of_chain, read,
 };
 
-use super::address::{Address, BY_CERTIFICATE};
-use super::client::Client;
+use super::Flags;
 use super::copy::Pace;
 use super::moment::{SetId, Stamp};
 use super::source::{self, Source};
-use super::{Flags, password};
+use crate::remote::address::{Address, BY_CERTIFICATE};
+use crate::remote::client::Client;
+use crate::remote::password;
 use crate::say;
 use archiver::{Archiver, Copying, EndOnPanic};
 use base::Taken;

@@ -3,9 +3,9 @@
 use nagi_bson::{Array, Doc, DocBuf, DocWriter, Value};
 use nagi_encryption::MasterKey;
 
-use crate::backup::client::{Client, Failure};
 use crate::backup::flags::Flags;
 use crate::backup::moment::{SetId, Stamp};
+use crate::remote::client::{Client, Failure};
 
 /// A request waits so long for new entries.
 const WAIT_MS: i64 = 500;
@@ -42,11 +42,11 @@ impl From<Failure> for Ended {
             Failure::Connection(text) => Ended::Interrupted(text),
             // CursorNotFound, CappedPositionLost, CursorKilled, Interrupted, shutdowns, a step-down: the position is
             // looked for again.
-            Failure::Refused { code: 43 | 136 | 237 | 91 | 11_600 | 11_601 | 189, text } => {
-                Ended::Interrupted(text)
-            }
+            Failure::Refused {
+                code: 43 | 136 | 237 | 91 | 11_600 | 11_601 | 189, text, ..
+            } => Ended::Interrupted(text),
             // No rights, a wrong password, and what has no code: the address does not fit the server.
-            Failure::Refused { code: 0 | 13 | 18, text } => Ended::Failed(text),
+            Failure::Refused { code: 0 | 13 | 18, text, .. } => Ended::Failed(text),
             Failure::Refused { text, .. } => Ended::Refused(text),
         }
     }
@@ -218,7 +218,9 @@ mod tests {
 
     #[test]
     fn refusals_that_may_pass_are_tried_again() {
-        let ended = |code| Ended::from(Failure::Refused { code, text: String::new() });
+        let ended = |code| {
+            Ended::from(Failure::Refused { code, text: String::new(), reply: DocBuf::new() })
+        };
         for code in [0, 13, 18] {
             assert!(matches!(ended(code), Ended::Failed(_)), "{code}");
         }

@@ -22,18 +22,23 @@ const SILENCE_MAX: Duration = Duration::from_secs(300);
 
 /// Why a command has no reply.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     Connection(String),
-    Refused { code: i64, text: String },
+    /// The server's error; `reply` is empty if it has not sent one.
+    Refused {
+        code: i64,
+        text: String,
+        reply: DocBuf,
+    },
 }
 
 impl Failure {
     /// An error that has no code.
     fn other(text: impl Into<String>) -> Failure {
-        Failure::Refused { code: 0, text: text.into() }
+        Failure::Refused { code: 0, text: text.into(), reply: DocBuf::new() }
     }
 
-    pub(super) fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         match self {
             Failure::Connection(text) | Failure::Refused { text, .. } => text,
         }
@@ -45,15 +50,17 @@ trait Stream: Read + Write + Send {}
 
 impl<S: Read + Write + Send> Stream for S {}
 
-pub(super) struct Client {
+pub(crate) struct Client {
     stream: Box<dyn Stream>,
     host: String,
     with_tls: bool,
+    /// The server's reply to the greeting.
+    greeting: DocBuf,
 }
 
 impl Client {
     /// Connects and logs in. A password that is missing in the address comes from a file, the environment or a prompt.
-    pub(super) fn connect(
+    pub(crate) fn connect(
         address: &Address,
         password_file: Option<&Path>,
     ) -> Result<Client, String> {
@@ -61,7 +68,7 @@ impl Client {
     }
 
     /// The same, with an error that tells what happened.
-    pub(super) fn try_connect(
+    pub(crate) fn try_connect(
         address: &Address,
         password_file: Option<&Path>,
     ) -> Result<Client, Failure> {
@@ -99,7 +106,7 @@ impl Client {
             }
             None => Box::new(socket),
         };
-        let mut client = Client { stream, host, with_tls };
+        let mut client = Client { stream, host, with_tls, greeting: DocBuf::new() };
         let offered = client.greet(address)?;
         if address.mechanism == Some(BY_CERTIFICATE) {
             client.log_in_by_certificate(address)?;
@@ -142,11 +149,17 @@ impl Client {
         let list = reply.get("saslSupportedMechs").as_array();
         let has =
             |name: &str| list.is_some_and(|list| list.iter().any(|m| m.as_str() == Some(name)));
-        Ok(if has("SCRAM-SHA-1") && !has("SCRAM-SHA-256") {
-            "SCRAM-SHA-1"
-        } else {
-            "SCRAM-SHA-256"
-        })
+        let mechanism = match has("SCRAM-SHA-1") && !has("SCRAM-SHA-256") {
+            true => "SCRAM-SHA-1",
+            false => "SCRAM-SHA-256",
+        };
+        self.greeting = reply;
+        Ok(mechanism)
+    }
+
+    /// The server's reply to `hello`, from when the connection was made.
+    pub(crate) fn greeting(&self) -> Doc<'_> {
+        self.greeting.as_doc()
     }
 
     /// The user is the subject of the certificate.
@@ -198,29 +211,45 @@ impl Client {
     }
 
     /// Runs a command; an error of the server is returned as text.
-    pub(super) fn run(&mut self, body: Doc<'_>) -> Result<DocBuf, String> {
+    pub(crate) fn run(&mut self, body: Doc<'_>) -> Result<DocBuf, String> {
         self.try_run(body).map_err(Failure::into_text)
     }
 
     /// The same, with an error that tells what happened.
-    pub(super) fn try_run(&mut self, body: Doc<'_>) -> Result<DocBuf, Failure> {
-        let reply = self.exchange(body).map_err(|error| {
+    pub(crate) fn try_run(&mut self, body: Doc<'_>) -> Result<DocBuf, Failure> {
+        self.send(&message(body))
+    }
+
+    /// Runs a command whose array `name` has the documents `docs`, one behind the other: as a sequence of the message,
+    /// since a body with documents of 16 MiB would be too large.
+    pub(crate) fn run_with(
+        &mut self,
+        body: Doc<'_>,
+        name: &str,
+        docs: &[u8],
+    ) -> Result<DocBuf, Failure> {
+        self.send(&message_with(body, name, docs))
+    }
+
+    fn send(&mut self, message: &[u8]) -> Result<DocBuf, Failure> {
+        let reply = self.exchange(message).map_err(|error| {
             Failure::Connection(format!("{}: {}", self.host, told(&error, self.with_tls)))
         })?;
         if reply.get("ok").is_truthy() {
             return Ok(reply);
         }
-        let text = reply.get("errmsg").as_str().unwrap_or("the command failed").to_owned();
+        let text = reply.get("errmsg").as_str().unwrap_or("the command failed");
         let name = reply.get("codeName").as_str().unwrap_or("");
         Err(Failure::Refused {
             code: nagi_bson::number::truncate_to_i64(reply.get("code")).unwrap_or(0),
             text: format!("{}: {text} ({name})", self.host),
+            reply,
         })
     }
 
-    fn exchange(&mut self, body: Doc<'_>) -> std::io::Result<DocBuf> {
+    fn exchange(&mut self, message: &[u8]) -> std::io::Result<DocBuf> {
         let invalid = || std::io::Error::from(std::io::ErrorKind::InvalidData);
-        self.stream.write_all(&message(body))?;
+        self.stream.write_all(message)?;
         let mut header = [0; HEADER_BYTES];
         self.stream.read_exact(&mut header)?;
         let length = header.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
@@ -243,6 +272,20 @@ pub(crate) fn message(body: Doc<'_>) -> Vec<u8> {
     }
     message.push(0);
     message.extend_from_slice(body);
+    message
+}
+
+/// A message with a command and a sequence of documents.
+fn message_with(body: Doc<'_>, name: &str, docs: &[u8]) -> Vec<u8> {
+    let mut message = message(body);
+    // The kind of the section, its length without the kind, and its name with a zero.
+    message.push(1);
+    message.extend_from_slice(&((4 + name.len() + 1 + docs.len()) as i32).to_le_bytes());
+    message.extend_from_slice(name.as_bytes());
+    message.push(0);
+    message.extend_from_slice(docs);
+    let length = message.len() as i32;
+    message[..4].copy_from_slice(&length.to_le_bytes());
     message
 }
 

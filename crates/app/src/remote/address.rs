@@ -13,29 +13,29 @@ use zeroize::Zeroizing;
 const PORT: u16 = 27_017;
 
 /// The login by the certificate of the connection.
-pub(super) const BY_CERTIFICATE: &str = "MONGODB-X509";
+pub(crate) const BY_CERTIFICATE: &str = "MONGODB-X509";
 
 /// A parsed `mongodb://` address.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Address {
-    pub(super) host: String,
+pub(crate) struct Address {
+    pub(crate) host: String,
     /// The user, and the password if the address contains one.
-    pub(super) login: Option<(String, Option<String>)>,
-    pub(super) login_db: String,
+    pub(crate) login: Option<(String, Option<String>)>,
+    pub(crate) login_db: String,
     /// `authMechanism`.
-    pub(super) mechanism: Option<&'static str>,
+    pub(crate) mechanism: Option<&'static str>,
     /// `appName`.
-    pub(super) app_name: Option<String>,
+    pub(crate) app_name: Option<String>,
     /// `replicaSet`: the server must be a member of this set.
-    pub(super) replica_set: Option<String>,
+    pub(crate) replica_set: Option<String>,
     /// `connectTimeoutMS`; `None` uses the system's timeout.
-    pub(super) connect_timeout: Option<Duration>,
+    pub(crate) connect_timeout: Option<Duration>,
     /// `socketTimeoutMS`, if specified; the inner `None` (0) means no limit.
-    pub(super) silence_max: Option<Option<Duration>>,
+    pub(crate) silence_max: Option<Option<Duration>>,
     /// `tls` or `ssl`, if specified.
-    pub(super) tls: Option<bool>,
+    pub(crate) tls: Option<bool>,
     /// The other options of TLS.
-    pub(super) files: ClientFiles,
+    pub(crate) files: ClientFiles,
 }
 
 /// The type of an option's value, and where it is stored.
@@ -90,7 +90,7 @@ const OPTIONS: &[(&str, Take)] = &[
 ];
 
 /// Parses an address. `more`: options by flags, as `("tls", "true")`.
-pub(super) fn parse(uri: &str, more: &[(String, String)]) -> Result<Address, String> {
+pub(crate) fn parse(uri: &str, more: &[(String, String)]) -> Result<Address, String> {
     let refused = |why: &str| format!("--uri {}: {why}", uri.split('@').next_back().unwrap_or(""));
     let rest = uri.strip_prefix("mongodb://");
     let rest = rest.ok_or_else(|| refused("it must begin with mongodb://"))?;
