@@ -26,7 +26,7 @@ pub(crate) const BUCKETS: u8 = 16;
 const PART_BYTES: usize = 48 << 10;
 /// The bytes of a list.
 const LIST_BYTES: usize = 48 << 10;
-const LISTS: u8 = 0x40;
+pub(super) const LISTS: u8 = 0x40;
 const SLICE_BITS: u32 = 24;
 const ENTRY_KEY_BYTES: usize = 21;
 const ITEM_BYTES: usize = 30;

@@ -173,6 +173,8 @@ pub struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     /// What the engine promises; constant.
     pub(crate) promises: Capabilities,
+    /// The stripes of new collections, as a power of two; constant.
+    pub(crate) stripes_power: u32,
     /// For an engine that finds conflicts only at the commit.
     pub(crate) queue: Option<Queue>,
     pub(crate) catalog: ArcSwap<Catalog>,
