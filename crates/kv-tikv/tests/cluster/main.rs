@@ -16,6 +16,7 @@ mod nodes;
 mod opening;
 mod regions;
 mod requests;
+mod spread;
 mod store_trips;
 mod streams;
 mod trips;

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Session records begin with random bytes; they are divided in so many parts.
-const SESSION_PARTS: u8 = 8;
+const SESSION_PARTS: u8 = 32;
 
 /// What [`Store::spread_collection`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +38,8 @@ pub enum Spread {
     Stripes(u32),
     /// It has documents, and stays as it is.
     HasDocuments,
+    /// Its records are in the order of `_id`, in which they are to stay.
+    Clustered,
     /// The engine is not one of a cluster, or has no numbers of this kind left: it stays as it is.
     Impossible,
 }
@@ -47,13 +49,18 @@ impl Store {
     pub const STRIPES_MAX: u32 = 1 << STRIPES_POWER_MAX;
 
     /// Spreads a collection without documents over the machines of a cluster, in `stripes` parts; at least 2, at most
-    /// [`Store::STRIPES_MAX`], rounded up to a power of two. Ascending ids and record numbers are then written to all
-    /// of them. What clients see stays the same: options, indexes, UUID, all orders. Its writers wait. Then the engine
+    /// [`Store::STRIPES_MAX`], rounded up to a power of two. Ascending record numbers are then written to all of them,
+    /// and ascending ids unless `ids_in_order`: then the index on `_id` stays one range. What clients see stays the same: options, indexes, UUID, all orders. Its writers wait. Then the engine
     /// is asked to divide its ranges: some seconds, and a line in the log if it fails.
     ///
     /// # Errors
     /// 26, 166; 72 for a capped collection, whose order is that of its insertions; 12587 if an index is being built.
-    pub fn spread_collection(&self, namespace: &Namespace, stripes: u32) -> Result<Spread> {
+    pub fn spread_collection(
+        &self,
+        namespace: &Namespace,
+        stripes: u32,
+        ids_in_order: bool,
+    ) -> Result<Spread> {
         if self.promises.only_writer {
             return Ok(Spread::Impossible);
         }
@@ -72,11 +79,16 @@ impl Store {
         if old.options.capped {
             bail!(Code::INVALID_OPTIONS, "can't shard a capped collection");
         }
+        if ids_in_order && old.layout == Layout::Ids {
+            return Ok(Spread::Clustered);
+        }
         // Nobody writes to it now.
         if self.latest().scan(&old, true)?.advance()? {
             return Ok(Spread::HasDocuments);
         }
-        let Some(new) = elsewhere(&mut ddl, &old, power)? else { return Ok(Spread::Impossible) };
+        let of_ids = if ids_in_order { 0 } else { power };
+        let new = elsewhere(&mut ddl, &old, (power, of_ids))?;
+        let Some(new) = new else { return Ok(Spread::Impossible) };
         let is_first = !is_striped_format(self.latest().read)?;
         let new = ddl.put_elsewhere(&old, new)?;
         ddl.finish()?;
@@ -152,12 +164,12 @@ fn say_not_split(space: Space, why: &dyn std::fmt::Display) {
         "The store could not divide a range of keys; it will when the range grows");
 }
 
-/// The version of a collection without documents whose records and index on `_id` have stripes; none if no such ident
-/// is left.
+/// The version of a collection without documents whose records and index on `_id` have so many stripes, as powers of
+/// two; none if no such ident is left.
 fn elsewhere(
     ddl: &mut Ddl<'_>,
     old: &Arc<Collection>,
-    power: u32,
+    (power, of_ids): (u32, u32),
 ) -> Result<Option<CollectionVersion>> {
     let ident = ddl.striped_ident(power)?;
     if ident.stripes_power() == 0 {
@@ -167,7 +179,7 @@ fn elsewhere(
     new.ident = ident;
     let mut indexes = Vec::new();
     for index in &old.indexes {
-        let power = if index.spec.is_id() { power } else { 0 };
+        let power = if index.spec.is_id() { of_ids } else { 0 };
         let multikey = Multikey::new(multikey_words(&index.spec));
         let index = Index::new_empty(index.spec.clone(), ddl.striped_ident(power)?, multikey)?;
         indexes.push(Arc::new(index.of_records(old.layout, (old.space, ident))));

@@ -72,8 +72,12 @@ fn an_empty_collection_is_spread_and_clients_see_the_same() {
     let specs = [parse("{key: {a: 1}, name: 'a'}"), parse("{key: {h: 'hashed'}, name: 'h'}")];
     let specs: Vec<Doc<'_>> = specs.iter().map(|spec| spec.as_doc()).collect();
     store.create_indexes(&names(), &specs, BuildOptions::default()).unwrap();
-    assert_eq!(store.spread_collection(&names(), 13).unwrap(), Spread::Stripes(16));
-    assert_eq!(store.spread_collection(&names(), 4).unwrap(), Spread::Stripes(16), "as it is");
+    assert_eq!(store.spread_collection(&names(), 13, false).unwrap(), Spread::Stripes(16));
+    assert_eq!(
+        store.spread_collection(&names(), 4, false).unwrap(),
+        Spread::Stripes(16),
+        "as it is"
+    );
     let after = store.collection(&names()).unwrap();
     assert_eq!((after.uuid, after.indexes.len()), (before.uuid, 3));
     assert_eq!(after.options.doc.as_doc(), before.options.doc.as_doc());
@@ -102,25 +106,25 @@ fn an_empty_collection_is_spread_and_clients_see_the_same() {
 fn what_has_documents_is_capped_or_no_collection_stays_as_it_is() {
     let engine: Arc<dyn Engine> = Arc::new(Minimal::new());
     let store = open(&engine);
-    assert!(error(store.spread_collection(&names(), 4)).starts_with("26: "));
+    assert!(error(store.spread_collection(&names(), 4, false)).starts_with("26: "));
     store.create_collection(&names(), Doc::EMPTY).unwrap();
     insert(&store, 1);
-    assert_eq!(store.spread_collection(&names(), 4).unwrap(), Spread::HasDocuments);
+    assert_eq!(store.spread_collection(&names(), 4, false).unwrap(), Spread::HasDocuments);
     assert_eq!(ids(&store, true), [1]);
     let capped = Namespace::parse("d.capped").unwrap();
     store.create_collection(&capped, parse("{capped: true, size: 4096}").as_doc()).unwrap();
-    let refused = error(store.spread_collection(&capped, 4));
+    let refused = error(store.spread_collection(&capped, 4, false));
     assert_eq!(refused, "72: can't shard a capped collection");
     let view = Namespace::parse("d.view").unwrap();
     store.create_collection(&view, parse("{viewOn: 'c', pipeline: []}").as_doc()).unwrap();
-    assert!(error(store.spread_collection(&view, 4)).starts_with("166: "));
+    assert!(error(store.spread_collection(&view, 4, false)).starts_with("166: "));
     assert!(stripes(&*engine, Space::Records).is_empty());
     // Data without stripes can still be opened by an older server.
     assert_eq!(format(&*engine), 4);
     let embedded: Arc<dyn Engine> = Arc::new(nagi_kv::Memory::new());
     let embedded = Store::open(embedded, StoreOptions::default()).unwrap();
     embedded.create_collection(&names(), Doc::EMPTY).unwrap();
-    assert_eq!(embedded.spread_collection(&names(), 4).unwrap(), Spread::Impossible);
+    assert_eq!(embedded.spread_collection(&names(), 4, false).unwrap(), Spread::Impossible);
 }
 
 #[test]
@@ -128,12 +132,37 @@ fn data_with_stripes_say_so() {
     let engine: Arc<dyn Engine> = Arc::new(Minimal::new());
     let store = open(&engine);
     store.create_collection(&names(), Doc::EMPTY).unwrap();
-    assert_eq!(store.spread_collection(&names(), 1).unwrap(), Spread::Stripes(2));
+    assert_eq!(store.spread_collection(&names(), 1, false).unwrap(), Spread::Stripes(2));
     assert_eq!(format(&*engine), 5);
-    assert_eq!(store.spread_collection(&names(), 1).unwrap(), Spread::Stripes(2));
+    assert_eq!(store.spread_collection(&names(), 1, false).unwrap(), Spread::Stripes(2));
     store.drop_collection(&names()).unwrap();
     store.create_collection(&names(), Doc::EMPTY).unwrap();
-    assert_eq!(store.spread_collection(&names(), 1000).unwrap(), Spread::Stripes(32), "the most");
+    assert_eq!(
+        store.spread_collection(&names(), 1000, false).unwrap(),
+        Spread::Stripes(32),
+        "the most"
+    );
+}
+
+#[test]
+fn ids_stay_in_order_if_that_is_asked_for() {
+    let engine: Arc<dyn Engine> = Arc::new(Minimal::new());
+    let store = open(&engine);
+    store.create_collection(&names(), Doc::EMPTY).unwrap();
+    assert_eq!(store.spread_collection(&names(), 4, true).unwrap(), Spread::Stripes(4));
+    (0..100).for_each(|id| drop(insert(&store, id)));
+    assert_eq!(stripes(&*engine, Space::Records).len(), 4);
+    assert!(stripes(&*engine, Space::Index).is_empty());
+    assert_eq!(ids(&store, false), (0..100).rev().collect::<Vec<_>>());
+    check(&store, &store.collection(&names()).unwrap());
+    store.drop_collection(&names()).unwrap();
+    let clustered = parse("{clusteredIndex: {key: {_id: 1}, unique: true, name: 'i'}}");
+    store.create_collection(&names(), clustered.as_doc()).unwrap();
+    assert_eq!(store.spread_collection(&names(), 4, true).unwrap(), Spread::Clustered);
+    assert_eq!(store.spread_collection(&names(), 4, false).unwrap(), Spread::Stripes(4));
+    (0..100).for_each(|id| drop(insert(&store, id)));
+    assert_eq!(ids(&store, true), (0..100).collect::<Vec<_>>());
+    check(&store, &store.collection(&names()).unwrap());
 }
 
 fn format(engine: &dyn Engine) -> u32 {
