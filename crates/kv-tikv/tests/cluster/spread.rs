@@ -158,10 +158,19 @@ fn small_keys_of_all_commits_are_divided_with_the_first_collection() {
         assert_eq!(begins(&[&[Space::Records as u8], &sessions, &[0x80]]), is_divided);
         assert_eq!(begins(&[&[Space::Changes as u8], &[7]]), is_divided);
     };
+    // The counters of a collection whose ident has stripes.
+    let counters = || {
+        let of =
+            |ident: u8| [world.prefix.as_bytes(), &[0, 1, Space::Counters as u8, ident]].concat();
+        let (from, to) = (ordered(&of(0x80)), ordered(&of(0xD0)));
+        region_starts().iter().filter(|start| **start >= from && **start < to).count()
+    };
     world.collection("d.plain", false);
     expected(false);
+    assert_eq!(counters(), 0);
     world.collection("d.spread", true);
     expected(true);
+    assert_eq!(counters(), 1, "there is one node");
 }
 
 #[test]
@@ -197,16 +206,33 @@ fn operations_on_a_spread_collection_take_these_round_trips() {
     check(engine, "first of the order of _id", "1 timestamps, KvScan 16", || {
         assert_eq!(scan(&world, &spread, &key_of(500), &key_of(2500), 1).len(), 1);
     });
-    check(engine, "1,000 in the order of _id", "1 timestamps, KvScan 39", || {
+    check(engine, "1,000 in the order of _id", "1 timestamps, KvScan 32", || {
         assert_eq!(scan(&world, &spread, &key_of(500), &key_of(2500), 1000).len(), 1000);
     });
-    check(engine, "1,000 with their records", "1 timestamps, KvBatchGet 64, KvScan 39", || {
+    check(engine, "1,000 with their records", "2 timestamps, KvBatchGet 64, KvScan 32", || {
         let ids = scan(&world, &spread, &key_of(500), &key_of(2500), 1000);
         let (mut buf, mut found) = (RecordBuf::default(), 0);
         let snapshot = world.store.snapshot().expect("a snapshot");
         let visit = &mut |_, doc: Option<Doc<'_>>| found += usize::from(doc.is_some());
         snapshot.reader().records(&spread, &ids, &mut buf, visit).expect("reads");
         assert_eq!(found, 1000);
+    });
+}
+
+/// The number of regions of a commit: those of its records, index entries, its fence, and its counter.
+#[test]
+fn commits_of_a_spread_collection_take_these_round_trips() {
+    let world = World::new();
+    let spread = world.collection("d.spread", true);
+    world.insert(&spread, 0..1);
+    world.settle();
+    let engine = &world.engine;
+    check(engine, "insert", "1 timestamps, KvCommit 4, KvGet 1, KvPrewrite 4", || {
+        world.insert(&spread, 1..2)
+    });
+    world.settle();
+    check(engine, "insert of 10", "1 timestamps, KvBatchGet 8, KvCommit 17, KvPrewrite 17", || {
+        world.insert(&spread, 2..12)
     });
 }
 

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   collection without documents     new idents, which have stripes; other indexes get new ones, too
+//!                                    its counters are divided by the nodes that add to them
 //!   first one of the data            fences, session records and the change log are divided as well
 //! ```
 //!
@@ -23,13 +24,15 @@ use crate::{
     ident::{Ident, STRIPES_POWER_MAX},
     index::{Multikey, multikey_words},
     keystring,
-    node::{fences_of, log_parts, stripes},
+    node::{counters_of, fences_of, log_parts, stripes},
     record_key::Layout,
     store::ddl::{Ddl, refuse_view},
 };
 
 /// Session records begin with random bytes; they are divided in so many parts.
 const SESSION_PARTS: u8 = 32;
+/// A node that starts divides the counters of so many collections at the most.
+const DIVIDED_AT_START_MAX: usize = 32;
 
 /// What [`Store::spread_collection`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,6 +107,10 @@ impl Store {
     /// Ends ranges at the stripes of a collection, and within its hashed indexes.
     fn split_collection(&self, of: &Collection) {
         self.split(of.space, stripes::starts(of.ident));
+        if let Some(seats) = self.seats() {
+            let keys = seats.into_iter().map(|seat| counters_of(of.ident, seat));
+            self.split(Space::Counters, keys.collect());
+        }
         for index in of.written_indexes() {
             let power = index.ident.stripes_power();
             let is_hashed = index.spec.key.first().is_some_and(|part| part.is_hashed());
@@ -123,27 +130,40 @@ impl Store {
         };
         self.split(Space::Records, (0..SESSION_PARTS).map(of_session).collect());
         self.split(Space::Changes, log_parts());
-        match self.nodes() {
-            Ok(nodes) => {
-                // One that has the data alone has the fences of the first seat.
-                let seats =
-                    nodes.map_or_else(|| vec![0], |nodes| nodes.iter().map(|n| n.seat).collect());
-                self.split(Space::Counters, seats.into_iter().flat_map(fences_of).collect());
-            }
-            Err(error) => say_not_split(Space::Counters, &error),
+        if let Some(seats) = self.seats() {
+            self.split(Space::Counters, seats.into_iter().flat_map(fences_of).collect());
         }
     }
 
-    /// Ends ranges at the fences of this node if collections have been spread: its commits need not go to the machine
-    /// of the other nodes' fences.
+    /// The seats of all nodes. One that has the data alone has the fences of the first seat.
+    fn seats(&self) -> Option<Vec<u16>> {
+        match self.nodes() {
+            Ok(Some(nodes)) => Some(nodes.iter().map(|node| node.seat).collect()),
+            Ok(None) => Some(vec![0]),
+            Err(error) => {
+                say_not_split(Space::Counters, &error);
+                None
+            }
+        }
+    }
+
+    /// Ends ranges at the fences of this node, and at its parts of counters, if collections have been spread: its commits
+    /// need not go to the machine of the other nodes'.
     ///
     /// # Errors
-    /// Those of reading the format.
+    /// Those of reading the format and the seats.
     pub(crate) fn split_own_fences(&self) -> Result<()> {
-        if self.promises.splits_ranges && is_striped_format(self.latest().read)? {
-            let own = self.nodes()?.and_then(|nodes| nodes.into_iter().find(|node| node.is_own));
-            self.split(Space::Counters, fences_of(own.map_or(0, |own| own.seat)));
+        if !self.promises.splits_ranges || !is_striped_format(self.latest().read)? {
+            return Ok(());
         }
+        let own = self.nodes()?.and_then(|nodes| nodes.into_iter().find(|node| node.is_own));
+        let seat = own.map_or(0, |own| own.seat);
+        let catalog = self.catalog();
+        let striped = catalog.iter().map(|collection| collection.ident);
+        let striped = striped.filter(|ident| ident.stripes_power() > 0).take(DIVIDED_AT_START_MAX);
+        let mut keys = fences_of(seat);
+        keys.extend(striped.map(|ident| counters_of(ident, seat)));
+        self.split(Space::Counters, keys);
         Ok(())
     }
 

@@ -63,6 +63,8 @@ use std::{fmt, sync::Arc};
 use nagi_error::Result;
 use nagi_kv::Engine;
 
+use crate::ident::Ident;
+
 use engine::Member;
 
 pub(crate) use board::{
@@ -76,6 +78,11 @@ pub(crate) use seat::{NodeId, Report, Seat};
 pub(crate) fn fences_of(seat: u16) -> Vec<Vec<u8>> {
     let numbers = slots::of_seat(seat);
     vec![fence::key(*numbers.start()), fence::key(numbers.end() + 1)]
+}
+
+/// Where the parts of a collection's counters begin that a seat writes.
+pub(crate) fn counters_of(collection: Ident, seat: u16) -> Vec<u8> {
+    counters::part(&collection.bytes(), *slots::of_seat(seat).start())
 }
 
 /// Where the parts of the change log begin, to which commits of one moment are distributed, and where its lists do.
