@@ -176,6 +176,8 @@ fn small_keys_of_all_commits_are_divided_with_the_first_collection() {
 #[test]
 fn operations_on_a_spread_collection_take_these_round_trips() {
     let world = World::new();
+    let plain = world.collection("d.plain", false);
+    world.fill(&plain, 3000);
     let spread = world.collection("d.spread", true);
     world.fill(&spread, 3000);
     world.settle();
@@ -208,6 +210,9 @@ fn operations_on_a_spread_collection_take_these_round_trips() {
     });
     check(engine, "1,000 in the order of _id", "1 timestamps, KvScan 32", || {
         assert_eq!(scan(&world, &spread, &key_of(500), &key_of(2500), 1000).len(), 1000);
+    });
+    check(engine, "1,000 in the order of _id without stripes", "1 timestamps, KvScan 3", || {
+        assert_eq!(scan(&world, &plain, &key_of(500), &key_of(2500), 1000).len(), 1000);
     });
     check(engine, "1,000 with their records", "2 timestamps, KvBatchGet 64, KvScan 32", || {
         let ids = scan(&world, &spread, &key_of(500), &key_of(2500), 1000);
