@@ -7,8 +7,8 @@
 //!
 //! The first page is small, because many cursors read one entry only; later ones grow up to a number of entries and
 //! bytes. One of several cursors that are moved in turn has smaller pages, and may begin its first one before it is
-//! waited for. Turning and seeking within the page cost no request. A group of long keys (cut.rs) is read to its end, so
-//! that its keys can be sorted.
+//! waited for. Turning and seeking within the page cost no request. A group of long keys (cut.rs) is read to its end,
+//! so that its keys can be sorted.
 
 use nagi_kv::{Cursor, Error, Result, Space};
 

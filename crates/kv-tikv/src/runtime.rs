@@ -81,7 +81,7 @@ impl Runtime {
         let (stop, stopped) = oneshot::channel();
         let task = task(stopped);
         runtime.spawn(async move {
-            // The channel is empty; it is closed if nobody waits any more.
+            // The channel is empty; it is closed if its receiver is gone.
             let _ = sender.send(task.await);
         });
         Ok(Running { receiver, stop: Some(stop) })

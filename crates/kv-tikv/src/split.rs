@@ -94,12 +94,13 @@ pub(crate) async fn at(regions: &Regions, mut keys: Vec<Vec<u8>>) -> Result<usiz
     keys.sort_unstable();
     keys.dedup();
     let end = Instant::now() + TIME;
-    let (mut done, mut made, mut failed) = (0, Vec::new(), String::new());
+    let (mut done, mut made, mut is_new, mut failed) = (0, Vec::new(), false, String::new());
     let (mut rest, mut pause) = (keys.as_slice(), PAUSE_MIN);
     while let Some(first) = rest.first() {
         match some(regions, first, rest).await {
             Ok(split) => {
                 done += split.count;
+                is_new |= split.is_new;
                 made.extend(split.regions);
                 rest = &rest[split.count..];
                 pause = PAUSE_MIN;
@@ -118,7 +119,7 @@ pub(crate) async fn at(regions: &Regions, mut keys: Vec<Vec<u8>>) -> Result<usiz
     if done == 0 && !keys.is_empty() {
         return Err(Error::Unreachable(format!("a region of TiKV cannot be split: {failed}")));
     }
-    if !made.is_empty() {
+    if is_new {
         regions.forget_bounds();
         scatter(regions, &made, &keys[0]).await;
         wait_until_known(regions, &keys[..done]).await;
@@ -130,6 +131,8 @@ pub(crate) async fn at(regions: &Regions, mut keys: Vec<Vec<u8>>) -> Result<usiz
 struct Split {
     /// The first so many of the keys.
     count: usize,
+    /// A region did not end before one of them.
+    is_new: bool,
     /// The regions that came of it.
     regions: Vec<Region>,
 }
@@ -148,7 +151,7 @@ async fn some(
     // A region that begins with the key was split before.
     let is_there = usize::from(region.start_key == begin);
     if is_there == count {
-        return Ok(Split { count, regions: Vec::new() });
+        return Ok(Split { count, is_new: false, regions: Vec::new() });
     }
     let context = Context { region_id: region.id, epoch: region.epoch, peer: Some(leader) };
     let split_keys = keys[is_there..count].to_vec();
@@ -156,7 +159,7 @@ async fn some(
     let answer: SplitResponse = call(&channel, "/tikvpb.Tikv/SplitRegion", request).await?;
     match answer.region_error {
         Some(error) => Err(error.message),
-        None => Ok(Split { count, regions: answer.regions }),
+        None => Ok(Split { count, is_new: true, regions: answer.regions }),
     }
 }
 

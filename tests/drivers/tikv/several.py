@@ -174,7 +174,7 @@ def spread(node, other, address):
             one, sharded = both(read)
             check(what, one == sharded and one, (one, sharded))
         fails("an id that is there", 11000, lambda database=database: database.sharded.insert_one({"_id": 12}), DuplicateKeyError)
-        valid(database)
+        valid(database, "sharded")
     joined = list(same.sharded.aggregate([
         {"$match": {"_id": {"$lt": 200}}},
         {"$lookup": {"from": "sharded", "localField": "n", "foreignField": "_id", "as": "found"}}]))

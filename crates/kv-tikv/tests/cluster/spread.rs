@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nagi_bson::{Doc, DocBuf, Value, doc};
-use nagi_kv::{Cursor, Engine, Space};
+use nagi_kv::{Engine, Space};
 use nagi_kv_tikv::Tikv;
 use nagi_store::{
     Collection, Namespace, NodeOptions, RecordBuf, RecordId, Spread, Store, StoreOptions,

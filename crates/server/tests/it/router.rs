@@ -444,7 +444,7 @@ fn what_is_recorded_is_there_after_a_restart() {
 #[test]
 fn empty_collections_are_spread_when_they_are_sharded() {
     let mut client = Client::new(&router());
-    let mut note = |client: &mut Client, text: &str| {
+    let note = |client: &mut Client, text: &str| {
         admin(client, text).get("note").as_str().unwrap_or_default().to_owned()
     };
     let all = |parts: u32| {

@@ -53,8 +53,9 @@ impl Store {
 
     /// Spreads a collection without documents over the machines of a cluster, in `stripes` parts; at least 2, at most
     /// [`Store::STRIPES_MAX`], rounded up to a power of two. Ascending record numbers are then written to all of them,
-    /// and ascending ids unless `ids_in_order`: then the index on `_id` stays one range. What clients see stays the same: options, indexes, UUID, all orders. Its writers wait. Then the engine
-    /// is asked to divide its ranges: some seconds, and a line in the log if it fails.
+    /// and ascending ids unless `ids_in_order`: then the index on `_id` stays one range. What clients see stays the
+    /// same: options, indexes, UUID, all orders. Its writers wait. Then the engine divides its ranges, which takes some
+    /// seconds; a line in the log says so if it fails.
     ///
     /// # Errors
     /// 26, 166; 72 for a capped collection, whose order is that of its insertions; 12587 if an index is being built.
@@ -85,7 +86,7 @@ impl Store {
         if ids_in_order && old.layout == Layout::Ids {
             return Ok(Spread::Clustered);
         }
-        // Nobody writes to it now.
+        // It has no writers now.
         if self.latest().scan(&old, true)?.advance()? {
             return Ok(Spread::HasDocuments);
         }
@@ -129,7 +130,8 @@ impl Store {
             [&Ident::SESSIONS.bytes()[..], &[first]].concat()
         };
         self.split(Space::Records, (0..SESSION_PARTS).map(of_session).collect());
-        self.split(Space::Changes, log_parts());
+        let (log, parts) = log_parts();
+        self.split(log, parts);
         if let Some(seats) = self.seats() {
             self.split(Space::Counters, seats.into_iter().flat_map(fences_of).collect());
         }
@@ -147,8 +149,8 @@ impl Store {
         }
     }
 
-    /// Ends ranges at the fences of this node, and at its parts of counters, if collections have been spread: its commits
-    /// need not go to the machine of the other nodes'.
+    /// Ends ranges at the fences of this node, and at its parts of counters, if collections have been spread: its
+    /// commits need not go to the machine of the other nodes'.
     ///
     /// # Errors
     /// Those of reading the format and the seats.

@@ -26,7 +26,7 @@ pub(crate) const BUCKETS: u8 = 16;
 const PART_BYTES: usize = 48 << 10;
 /// The bytes of a list.
 const LIST_BYTES: usize = 48 << 10;
-pub(super) const LISTS: u8 = 0x40;
+const LISTS: u8 = 0x40;
 const SLICE_BITS: u32 = 24;
 const ENTRY_KEY_BYTES: usize = 21;
 const ITEM_BYTES: usize = 30;
@@ -160,6 +160,11 @@ pub(super) fn lists(seat: u16, written: u64, items: &mut [Listed]) -> Vec<(Vec<u
         }
     }
     all
+}
+
+/// Where the parts begin to which commits of one moment are distributed, and where the lists do.
+pub(super) fn starts() -> Vec<Vec<u8>> {
+    (0..BUCKETS).chain([LISTS]).map(|part| vec![part]).collect()
 }
 
 /// The range of the lists that may have commits from this stamp on.

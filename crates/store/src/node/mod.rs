@@ -39,7 +39,8 @@
 //! the fence is also that of the part of each counter to which the commit adds, and the fence remembers the part. Its
 //! value names the commit, so it tells afterwards if a commit without an answer took effect ([`fence`]).
 //!
-//! `stripes`: keys that are spread over machines. `listing`: the order of the change log, over an engine without `appends_by_stamp`.
+//! `stripes`: keys that are spread over machines. `listing`: the order of the change log, over an engine without
+//! `appends_by_stamp`.
 //!
 //! Nothing here is used over an embedded engine. `board`: what nodes that share the data tell each other. See decisions
 //! 098 and 104, and docs/scale-out.md.
@@ -71,7 +72,7 @@ pub(crate) use board::{
     Board, Changes, Intent, advance_settings, put_intents, put_lock, remove_lock,
 };
 pub(crate) use lease::Lease;
-pub(crate) use listing::begin_log;
+pub(crate) use listing::{begin_log, log_parts};
 pub(crate) use seat::{NodeId, Report, Seat};
 
 /// Where the fences of a seat begin, and where they end.
@@ -83,11 +84,6 @@ pub(crate) fn fences_of(seat: u16) -> Vec<Vec<u8>> {
 /// Where the parts of a collection's counters begin that a seat writes.
 pub(crate) fn counters_of(collection: Ident, seat: u16) -> Vec<u8> {
     counters::part(&collection.bytes(), *slots::of_seat(seat).start())
-}
-
-/// Where the parts of the change log begin, to which commits of one moment are distributed, and where its lists do.
-pub(crate) fn log_parts() -> Vec<Vec<u8>> {
-    (0..log_keys::BUCKETS).chain([log_keys::LISTS]).map(|part| vec![part]).collect()
 }
 
 /// How this process takes part in a cluster. Without effect over an embedded engine.

@@ -9,9 +9,10 @@
 //! different ones, and the engine is told to end a range before each ([`starts`]). The ident says how many stripes its
 //! keys have, so nothing has to be looked up, and all copies of an index, its builds and its repair agree.
 //!
-//! A key is in one stripe, so it is looked up, tested for uniqueness, locked and written as any other. A range is in all
-//! of them: a cursor merges one cursor for each, which costs as many requests at its first step, made at once. Only keys
-//! of records and of the index on `_id` have stripes. Both are unique, so all entries of a value are in one stripe.
+//! A key is in one stripe, so it is looked up, tested for uniqueness, locked and written as any other. A range is in
+//! all of them: a cursor merges one cursor for each, which costs as many requests at its first step, made at once. Only
+//! keys of records and of the index on `_id` have stripes. Both are unique, so all entries of a value are in one
+//! stripe.
 //!
 //! The hash: FNV-1a with 64 bits over the rest, then the finalizer of MurmurHash3; its highest bits. A part of the
 //! stored format.
@@ -286,7 +287,7 @@ mod tests {
     fn filled(ident: Ident) -> (Arc<dyn Engine>, BTreeMap<Vec<u8>, Vec<u8>>) {
         let engine: Arc<dyn Engine> = Arc::new(Minimal::new());
         let mut all = BTreeMap::new();
-        let mut txn = engine.begin(TxnOptions::default()).expect("begins");
+        let mut txn = Engine::begin(&*engine, TxnOptions::default()).expect("begins");
         for number in (0..600).step_by(3) {
             let (key, value) = (key(ident, number), number.to_be_bytes().to_vec());
             txn.put(Space::Index, &placed(Space::Index, &key), &value).expect("is staged");

@@ -13,8 +13,8 @@ use crate::{Index, IndexCursor, engine_error::engine};
 const VALUES_MAX: usize = 1024;
 
 impl Reader<'_> {
-    /// A cursor over the entries of these values, key strings that ascend, in an index where each has one entry at most.
-    /// None if a cursor over a range is as good, or if there are too many. One batch of gets.
+    /// A cursor over the entries of these values, key strings that ascend, in an index where each has one entry at the
+    /// most. None if a cursor over a range is as good, or if there are too many. One batch of gets.
     pub fn index_cursor_at(
         &self,
         index: &Index,
