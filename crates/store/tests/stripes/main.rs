@@ -13,6 +13,8 @@ mod capped;
 mod clustered;
 #[path = "../it/ddl.rs"]
 mod ddl;
+#[path = "../members/faults.rs"]
+mod faults;
 #[path = "../it/keys.rs"]
 mod keys;
 #[path = "../it/middle.rs"]
@@ -29,7 +31,11 @@ mod random;
 mod rename;
 #[path = "../it/rising.rs"]
 mod rising;
+#[path = "../members/several.rs"]
+mod several;
 mod spread;
+#[path = "../members/streams.rs"]
+mod streams;
 #[path = "../it/support.rs"]
 mod support;
 #[path = "../it/threads.rs"]
