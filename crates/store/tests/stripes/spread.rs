@@ -165,6 +165,46 @@ fn ids_stay_in_order_if_that_is_asked_for() {
     check(&store, &store.collection(&names()).unwrap());
 }
 
+/// Entries of single values, some of which are missing, in both directions.
+#[test]
+fn values_are_found_one_by_one() {
+    for options in ["{}", "{clusteredIndex: {key: {_id: 1}, unique: true, name: 'i'}}"] {
+        let engine: Arc<dyn Engine> = Arc::new(Minimal::new());
+        let store = open(&engine);
+        store.create_collection(&names(), parse(options).as_doc()).unwrap();
+        store.spread_collection(&names(), 8, false).unwrap();
+        (0..400).filter(|id| id % 3 != 0).for_each(|id| drop(insert(&store, id)));
+        let collection = store.collection(&names()).unwrap();
+        let index = collection.id_index().unwrap();
+        let key = |id: i32| {
+            let mut key = Vec::new();
+            nagi_store::keystring::append(Value::Int32(id), false, &mut key);
+            key
+        };
+        let keys: Vec<Vec<u8>> = (100..300).step_by(2).map(key).collect();
+        let values: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let expected: Vec<_> = (100..300).step_by(2).filter(|id| id % 3 != 0).map(key).collect();
+        let snapshot = store.snapshot().unwrap();
+        for forward in [true, false] {
+            let found = snapshot.reader().index_cursor_at(index, forward, &values).unwrap();
+            let (mut cursor, mut seen) = (found.unwrap(), Vec::new());
+            while cursor.advance().unwrap() {
+                seen.push(cursor.key().to_vec());
+            }
+            if !forward {
+                seen.reverse();
+            }
+            assert_eq!(seen, expected, "{options}");
+            // Behind the value, and to one that is not there.
+            cursor.seek(&key(201));
+            assert!(cursor.advance().unwrap());
+            assert_eq!(cursor.key(), if forward { key(202) } else { key(200) });
+        }
+        let many: Vec<&[u8]> = vec![values[0]; 2000];
+        assert!(snapshot.reader().index_cursor_at(index, true, &many).unwrap().is_none());
+    }
+}
+
 fn format(engine: &dyn Engine) -> u32 {
     let mut buf = Vec::new();
     let found = engine.latest().get(Space::Catalog, &[1, 0, 0, 0, 0], &mut buf).unwrap().unwrap();
