@@ -9,9 +9,10 @@ use std::{
 use nagi_kv::{Error, Result, Space};
 
 use crate::{
-    client::{Client, Page, Pair},
+    client::{Client, Page, Pair, Part},
     core::Core,
     layout::{PIECE_BYTES, pieces_of},
+    runtime::Running,
     stamps::stamp_of,
 };
 
@@ -76,6 +77,17 @@ impl At {
     /// See [`Client::scan`].
     pub(crate) fn scan(&self, page: Page) -> Result<Vec<Pair>> {
         self.read(|client, version| client.scan(version, page))
+    }
+
+    /// See [`Client::start_scan`]; what it reads is to be taken by [`At::started`].
+    pub(crate) fn start_scan(&self, page: Page) -> Result<Running<Part>> {
+        self.check()?;
+        self.core.client.start_scan(self.version, page)
+    }
+
+    /// Waits for what was begun.
+    pub(crate) fn started(&self, running: Running<Part>) -> Result<Part> {
+        self.read(|_, _| running.wait())
     }
 
     /// Reads a value that is in pieces into `buf`, whose content is lost.

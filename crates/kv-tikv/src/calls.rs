@@ -53,6 +53,8 @@ counters! {
     SafePoint = "safe_point_seconds",
     /// Requests for a page of a range.
     Scan = "scans",
+    /// Keys before which regions were to end.
+    Split = "splits",
     /// Requests for a timestamp, except those between two phases of commits.
     Timestamp = "timestamps",
     /// Commits whose outcome is not known.

@@ -31,13 +31,14 @@ use crate::{
     calls::{Calls, Count},
     connect::{self, PAUSE_MAX, PAUSE_MIN},
     contact::Contact,
-    driver::{self, Least, Part, Tidb},
+    driver::{self, Least, Tidb},
     error::{Kind, Reason, failure, kind},
     one_phase::OnePhase,
     options::Options,
     outcome::{self, Outcome},
     regions::{Bounds, Regions},
-    runtime::Runtime,
+    runtime::{Running, Runtime},
+    split,
 };
 
 /// Time for one attempt of a read. A request within it has less: `Options::request_timeout`.
@@ -89,6 +90,29 @@ pub(crate) struct Page {
     pub(crate) reverse: bool,
     /// Leaves the values out.
     pub(crate) keys_only: bool,
+}
+
+impl Page {
+    /// Reduces it to one region. Returns where the rest begins, or if it is read backward ends, if there is one.
+    pub(crate) fn cut(&mut self, bounds: &Bounds) -> Option<Vec<u8>> {
+        if self.reverse {
+            if bounds.start <= self.from {
+                return None;
+            }
+            self.from.clone_from(&bounds.start);
+            return Some(bounds.start.clone());
+        }
+        let end = bounds.end.as_ref().filter(|end| **end < self.to)?;
+        self.to.clone_from(end);
+        Some(end.clone())
+    }
+}
+
+/// What was read of the first region of a page.
+pub(crate) struct Part {
+    pub(crate) found: Vec<Pair>,
+    /// See [`Page::cut`].
+    pub(crate) rest: Option<Vec<u8>>,
 }
 
 /// A transaction of the store that has begun: its timestamp is taken, nothing is written.
@@ -204,15 +228,32 @@ impl Client {
     /// The entries of a page. The page should be within one region: each region answers with up to `limit` entries.
     pub(crate) fn scan(&self, version: u64, page: Page) -> Result<Vec<Pair>> {
         let link = Arc::clone(&self.link);
+        self.runtime.wait(async move { link.scan(version, page).await })
+    }
+
+    /// Begins to read the part of a page that is in the region of its first key, or if it is read backward of its end.
+    pub(crate) fn start_scan(&self, version: u64, mut page: Page) -> Result<Running<Part>> {
+        let link = Arc::clone(&self.link);
+        self.runtime.begin(async move {
+            let edge = if page.reverse { &page.to } else { &page.from };
+            let bounds = match link.regions.known(edge, page.reverse) {
+                Some(bounds) => bounds,
+                None => {
+                    link.calls.add(Count::Region, 1);
+                    link.regions.ask(edge, page.reverse).await?
+                }
+            };
+            let rest = page.cut(&bounds);
+            Ok(Part { found: link.scan(version, page).await?, rest })
+        })
+    }
+
+    /// Ends regions before these stored keys: see `split.rs`.
+    pub(crate) fn split_at(&self, keys: Vec<Vec<u8>>) -> Result<usize> {
+        let link = Arc::clone(&self.link);
         self.runtime.wait(async move {
-            let found = link
-                .repeat("a scan", Count::Scan, || {
-                    let snapshot = link.snapshot(version);
-                    let range = Key::from(page.from.clone())..Key::from(page.to.clone());
-                    scan(snapshot, range, page.limit, (page.reverse, page.keys_only))
-                })
-                .await?;
-            Ok(link.count_read(found))
+            link.calls.add(Count::Split, keys.len() as u64);
+            split::at(&link.regions, keys).await
         })
     }
 
@@ -252,7 +293,7 @@ impl Client {
     }
 
     /// See [`driver::part`].
-    pub(crate) fn regions_from(&self, from: &[u8], most: u32) -> Result<Part> {
+    pub(crate) fn regions_from(&self, from: &[u8], most: u32) -> Result<driver::Part> {
         let (link, from) = (Arc::clone(&self.link), from.to_vec());
         self.runtime.wait(async move { driver::part(&link.regions, &from, most).await })
     }
@@ -366,6 +407,17 @@ impl Link {
     fn snapshot(&self, version: u64) -> Snapshot {
         let client = self.client.lock().clone();
         client.snapshot(Timestamp::from_version(version), link_options())
+    }
+
+    async fn scan(&self, version: u64, page: Page) -> Result<Vec<Pair>> {
+        let found = self
+            .repeat("a scan", Count::Scan, || {
+                let snapshot = self.snapshot(version);
+                let range = Key::from(page.from.clone())..Key::from(page.to.clone());
+                scan(snapshot, range, page.limit, (page.reverse, page.keys_only))
+            })
+            .await?;
+        Ok(self.count_read(found))
     }
 
     fn count_read(&self, pairs: Vec<Pair>) -> Vec<Pair> {

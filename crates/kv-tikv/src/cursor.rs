@@ -6,17 +6,19 @@
 //! ```
 //!
 //! The first page is small, because many cursors read one entry only; later ones grow up to a number of entries and
-//! bytes. Turning and seeking within the page cost no request. A group of long keys (cut.rs) is read to its end, so
-//! that its keys can be sorted.
+//! bytes. One of several cursors that are moved in turn has smaller pages, and may begin its first one before it is
+//! waited for. Turning and seeking within the page cost no request. A group of long keys (cut.rs) is read to its end,
+//! so that its keys can be sorted.
 
 use nagi_kv::{Cursor, Error, Result, Space};
 
 use crate::{
     at::At,
-    client::{Page, Pair},
+    client::{Page, Pair, Part},
     cut,
     layout::{Head, Range, has_small_values},
     page::{Entry, edge_of, entries, group_of},
+    runtime::Running,
 };
 
 const ENTRIES_MIN: u32 = 32;
@@ -25,8 +27,29 @@ const ENTRIES_MIN_SMALL: u32 = 128;
 const ENTRIES_MAX: u32 = 512;
 /// A page is estimated by the entries of the previous one, so it may be larger, up to 512 of 70 KiB.
 const PAGE_BYTES: usize = 1 << 20;
+/// One of several cursors has at least so many entries in its first page, and in later ones.
+const SHARED_MIN: u32 = 16;
+const SHARED_MAX: u32 = 32;
+/// All pages of several cursors may have as many entries as so many pages of one, and four times the bytes.
+const SHARED_PAGES: u32 = 2;
+const SHARED_BYTES: usize = 4 << 20;
 /// Bytes of keys and heads of a group.
 const GROUP_BYTES_MAX: usize = 16 << 20;
+
+/// The sizes of pages.
+#[derive(Clone, Copy)]
+struct Sizes {
+    first: u32,
+    most: u32,
+    bytes: usize,
+}
+
+/// A part of the range that is being read.
+struct Begun {
+    range: Range,
+    forward: bool,
+    running: Running<Part>,
+}
 
 /// See the module's header.
 pub(crate) struct Walk {
@@ -44,13 +67,18 @@ pub(crate) struct Walk {
     rest: Option<Vec<u8>>,
     /// Entries of the next page.
     entries: u32,
+    sizes: Sizes,
+    /// A part that was begun.
+    begun: Option<Begun>,
     /// The current value if it is in pieces.
     large: Option<Vec<u8>>,
 }
 
 impl Walk {
-    pub(crate) fn new(view: At, space: Space, start: &[u8], end: &[u8]) -> Walk {
+    /// `several`: the number of cursors that share the memory of one.
+    pub(crate) fn new(view: At, several: usize, space: Space, start: &[u8], end: &[u8]) -> Walk {
         let range = view.core.layout.heads(space, start, end);
+        let sizes = Sizes::of(several, space);
         Walk {
             view,
             space,
@@ -60,7 +88,9 @@ impl Walk {
             at: None,
             forward: true,
             rest: None,
-            entries: first_entries(space),
+            entries: sizes.first,
+            sizes,
+            begun: None,
             large: None,
         }
     }
@@ -110,21 +140,34 @@ impl Walk {
         true
     }
 
+    /// Where the page begins that is read for a seek.
+    fn edge_for(&self, key: Option<&[u8]>, forward: bool) -> Vec<u8> {
+        let layout = &self.view.core.layout;
+        let (lower, upper) = &self.range;
+        match (key, forward) {
+            (Some(key), true) => layout.from(self.space, key).max(lower.clone()),
+            (Some(key), false) => layout.before(self.space, key).min(upper.clone()),
+            (None, true) => lower.clone(),
+            (None, false) => upper.clone(),
+        }
+    }
+
+    /// The range that is read from an edge on.
+    fn range_from(&self, edge: Vec<u8>, forward: bool) -> Range {
+        match forward {
+            true => (edge, self.range.1.clone()),
+            false => (self.range.0.clone(), edge),
+        }
+    }
+
     /// Begins at a key, or without one at the end of the range, in a direction.
     fn begin(&mut self, key: Option<&[u8]>, forward: bool) -> Result<bool> {
         if self.seek_in_page(key, forward) {
             return self.arrive();
         }
         self.forward = forward;
-        self.entries = first_entries(self.space);
-        let layout = &self.view.core.layout;
-        let (lower, upper) = &self.range;
-        self.rest = Some(match (key, forward) {
-            (Some(key), true) => layout.from(self.space, key).max(lower.clone()),
-            (Some(key), false) => layout.before(self.space, key).min(upper.clone()),
-            (None, true) => lower.clone(),
-            (None, false) => upper.clone(),
-        });
+        self.entries = self.sizes.first;
+        self.rest = Some(self.edge_for(key, forward));
         while self.read_page()? {
             let at = self.position(key);
             if at < self.page.len() {
@@ -141,10 +184,7 @@ impl Walk {
         self.page.clear();
         let (skip, has_groups) = (self.skip(), cut::is_cut_in(self.space));
         while let Some(rest) = self.rest.take() {
-            let (from, to) = match self.forward {
-                true => (rest, self.range.1.clone()),
-                false => (self.range.0.clone(), rest),
-            };
+            let (from, to) = self.range_from(rest, self.forward);
             if from >= to {
                 break;
             }
@@ -196,22 +236,24 @@ impl Walk {
     }
 
     /// Reads entries of the first region of a range, going backward of the last one.
-    fn read_part(&mut self, mut from: Vec<u8>, mut to: Vec<u8>) -> Result<Vec<Pair>> {
-        let edge = if self.forward { &from } else { &to };
-        let bounds = self.view.core.client.bounds(edge, !self.forward)?;
-        let mut beyond = None;
-        if self.forward {
-            if let Some(end) = bounds.end.filter(|end| *end < to) {
-                to.clone_from(&end);
-                beyond = Some(end);
+    fn read_part(&mut self, from: Vec<u8>, to: Vec<u8>) -> Result<Vec<Pair>> {
+        let (limit, reverse) = (self.entries, !self.forward);
+        let mut page = Page { from, to, limit, reverse, keys_only: false };
+        let begun = self.begun.take().filter(|begun| {
+            begun.forward == self.forward
+                && (&begun.range.0, &begun.range.1) == (&page.from, &page.to)
+        });
+        let (found, beyond) = match begun {
+            Some(begun) => {
+                let Part { found, rest } = self.view.started(begun.running)?;
+                (found, rest)
             }
-        } else if bounds.start > from {
-            from.clone_from(&bounds.start);
-            beyond = Some(bounds.start);
-        }
-        let limit = self.entries;
-        let page = Page { from, to, limit, reverse: !self.forward, keys_only: false };
-        let found = self.view.scan(page)?;
+            None => {
+                let edge = if self.forward { &page.from } else { &page.to };
+                let beyond = page.cut(&self.view.core.client.bounds(edge, reverse)?);
+                (self.view.scan(page)?, beyond)
+            }
+        };
         self.rest = beyond;
         if found.len() >= limit as usize {
             self.rest = found.last().map(|(key, _)| key.clone());
@@ -221,7 +263,7 @@ impl Walk {
                 rest.push(0);
             }
         }
-        self.entries = next_entries(self.entries, &found);
+        self.entries = self.sizes.after(self.entries, &found);
         Ok(found)
     }
 
@@ -263,16 +305,28 @@ impl Walk {
     }
 }
 
-fn first_entries(space: Space) -> u32 {
-    if has_small_values(space) { ENTRIES_MIN_SMALL } else { ENTRIES_MIN }
-}
+impl Sizes {
+    fn of(several: usize, space: Space) -> Sizes {
+        let first = if has_small_values(space) { ENTRIES_MIN_SMALL } else { ENTRIES_MIN };
+        let several = u32::try_from(several).unwrap_or(u32::MAX).max(1);
+        if several == 1 {
+            return Sizes { first, most: ENTRIES_MAX, bytes: PAGE_BYTES };
+        }
+        let most = (SHARED_PAGES * ENTRIES_MAX / several).clamp(SHARED_MAX, ENTRIES_MAX);
+        Sizes {
+            first: (first / several).max(SHARED_MIN),
+            most,
+            bytes: PAGE_BYTES.min(SHARED_BYTES / several as usize),
+        }
+    }
 
-/// The number of entries of the page after this one.
-fn next_entries(entries: u32, page: &[Pair]) -> u32 {
-    let bytes: usize = page.iter().map(|(key, value)| key.len() + value.len()).sum();
-    let each = bytes / page.len().max(1);
-    let fitting = u32::try_from(PAGE_BYTES / each.max(1)).unwrap_or(u32::MAX);
-    (entries * 4).min(fitting).clamp(1, ENTRIES_MAX)
+    /// The number of entries of the page after this one.
+    fn after(self, entries: u32, page: &[Pair]) -> u32 {
+        let bytes: usize = page.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let each = bytes / page.len().max(1);
+        let fitting = u32::try_from(self.bytes / each.max(1)).unwrap_or(u32::MAX);
+        (entries * 4).min(fitting).clamp(1, self.most)
+    }
 }
 
 impl Cursor for Walk {
@@ -282,6 +336,23 @@ impl Cursor for Walk {
 
     fn seek_back(&mut self, key: &[u8]) -> Result<bool> {
         self.begin((!key.is_empty()).then_some(key), false)
+    }
+
+    /// Begins to read the page of a seek, unless the present one has it.
+    fn prepare(&mut self, key: &[u8], forward: bool) {
+        let key = (forward || !key.is_empty()).then_some(key);
+        if self.seek_in_page(key, forward) {
+            return;
+        }
+        let (from, to) = self.range_from(self.edge_for(key, forward), forward);
+        if from >= to {
+            return;
+        }
+        let range = (from.clone(), to.clone());
+        let page = Page { from, to, limit: self.sizes.first, reverse: !forward, keys_only: false };
+        // An error comes again in the seek.
+        let running = self.view.start_scan(page).ok();
+        self.begun = running.map(|running| Begun { range, forward, running });
     }
 
     fn next(&mut self) -> Result<bool> {
@@ -313,10 +384,14 @@ mod tests {
     #[test]
     fn pages_grow_within_their_bytes() {
         let page = |entries: usize, bytes: usize| vec![(vec![0; 10], vec![0; bytes]); entries];
-        assert_eq!(next_entries(32, &page(32, 20)), 128);
-        assert_eq!(next_entries(512, &page(512, 20)), ENTRIES_MAX);
-        assert_eq!(next_entries(512, &page(512, 65_526)), 16);
-        assert_eq!(next_entries(32, &page(1, 8 << 20)), 1);
-        assert_eq!(next_entries(32, &[]), 128);
+        let alone = Sizes::of(1, Space::Records);
+        assert_eq!(alone.after(32, &page(32, 20)), 128);
+        assert_eq!(alone.after(512, &page(512, 20)), ENTRIES_MAX);
+        assert_eq!(alone.after(512, &page(512, 65_526)), 16);
+        assert_eq!(alone.after(32, &page(1, 8 << 20)), 1);
+        assert_eq!(alone.after(32, &[]), 128);
+        let among = Sizes::of(16, Space::Index);
+        assert_eq!((among.first, among.after(16, &page(16, 20))), (16, 64));
+        assert_eq!(among.after(64, &page(64, 65_526)), 4);
     }
 }

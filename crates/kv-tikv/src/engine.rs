@@ -168,7 +168,7 @@ impl Engine for Tikv {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::NONE
+        Capabilities { splits_ranges: true, ..Capabilities::NONE }
     }
 
     fn limits(&self) -> Limits {
@@ -277,6 +277,16 @@ impl Maintenance for Tikv {
         // Pieces last: a head without its pieces would be damage.
         Ok(self.remove(self.core.layout.heads(space, start, end), watch)?
             && self.remove(self.core.layout.pieces(space, start, end), watch)?)
+    }
+
+    /// Ends regions, see `split.rs`. Keys that are longer than what is stored of them are refused.
+    fn split_at(&self, space: Space, keys: &[&[u8]]) -> Result<usize> {
+        if let Some(long) = keys.iter().find(|key| key.len() > cut::KEPT_BYTES) {
+            return Err(Error::KeyTooLong(long.len(), cut::KEPT_BYTES));
+        }
+        self.core
+            .client
+            .split_at(keys.iter().map(|key| self.core.layout.head(space, key)).collect())
     }
 
     fn flush(&self) -> Result<()> {

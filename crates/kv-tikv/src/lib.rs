@@ -15,6 +15,7 @@
 //!   `outcome`: what became of a commit without an answer; `contact`: what the log says when the cluster does not
 //!   answer
 //! - `view`, `at`, `cursor`: snapshots; `txn`, `changes`: transactions; `ages`: how old their timestamps are
+//! - `split`: regions that end where the store wants it
 //! - `garbage`, `safe_point`: up to which stores remove old versions; `driver`: requests to placement drivers
 //!
 //! What the contract asks and TiKV does not give is missing in `Capabilities`; what the store does instead is in
@@ -48,6 +49,7 @@ mod page;
 mod regions;
 mod runtime;
 mod safe_point;
+mod split;
 mod stamps;
 mod tls;
 mod txn;

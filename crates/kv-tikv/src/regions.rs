@@ -269,6 +269,11 @@ impl Regions {
         answer
     }
 
+    /// Regions were split: what is known of their bounds would cost time.
+    pub(crate) fn forget_bounds(&self) {
+        *self.known.lock() = Known::default();
+    }
+
     /// Another placement driver may be the leader by now.
     pub(crate) fn forget_leader(&self) {
         *self.leader.lock() = None;

@@ -41,12 +41,7 @@ impl Runtime {
         &self,
         task: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        self.wait_or_stop(|stop| async move {
-            tokio::select! {
-                done = task => done,
-                _ = stop => Err(Error::Interrupted),
-            }
-        })
+        self.begin(task)?.wait()
     }
 
     /// Runs a task and waits for its result. The task is told by the channel if the caller's request was interrupted,
@@ -58,23 +53,61 @@ impl Runtime {
         &self,
         task: impl FnOnce(oneshot::Receiver<()>) -> F,
     ) -> Result<T> {
+        self.spawn(task)?.wait()
+    }
+
+    /// Begins a task whose result is waited for later. It ends when that is dropped.
+    ///
+    /// # Errors
+    /// If the runtime has ended.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<Running<T>> {
+        self.spawn(|stop| async move {
+            tokio::select! {
+                done = task => done,
+                _ = stop => Err(Error::Interrupted),
+            }
+        })
+    }
+
+    fn spawn<T: Send + 'static, F: Future<Output = Result<T>> + Send + 'static>(
+        &self,
+        task: impl FnOnce(oneshot::Receiver<()>) -> F,
+    ) -> Result<Running<T>> {
         let Some(runtime) = &self.0 else { return Err(ended()) };
         let (sender, receiver) = mpsc::sync_channel(1);
         let (stop, stopped) = oneshot::channel();
         let task = task(stopped);
         runtime.spawn(async move {
-            // The receiver waits below, so the channel is open and empty.
+            // The channel is empty; it is closed if its receiver is gone.
             let _ = sender.send(task.await);
         });
-        let mut stop = Some(stop);
+        Ok(Running { receiver, stop: Some(stop) })
+    }
+}
+
+/// A task that runs.
+pub(crate) struct Running<T> {
+    receiver: mpsc::Receiver<Result<T>>,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+impl<T> Running<T> {
+    /// Waits for its result.
+    ///
+    /// # Errors
+    /// Those of the task; what it makes of being told that the caller's request was interrupted.
+    pub(crate) fn wait(mut self) -> Result<T> {
         loop {
-            match receiver.recv_timeout(LOOK) {
+            match self.receiver.recv_timeout(LOOK) {
                 Ok(done) => return done,
                 Err(RecvTimeoutError::Disconnected) => return Err(ended()),
                 Err(RecvTimeoutError::Timeout) => {
-                    if stop.is_some() && !interrupt::go_on() {
+                    if self.stop.is_some() && !interrupt::go_on() {
                         // A task that has just ended has closed the channel.
-                        let _ = stop.take().map(|stop| stop.send(()));
+                        let _ = self.stop.take().map(|stop| stop.send(()));
                     }
                 }
             }
@@ -106,5 +139,8 @@ mod tests {
         let panicked = runtime.wait::<u8>(async { panic!("a defect of the client") });
         assert!(matches!(panicked, Err(Error::Io(_))));
         assert_eq!(runtime.wait(async { Ok(8) }).expect("it goes on"), 8);
+        let (one, other) = (runtime.begin(async { Ok(1) }), runtime.begin(async { Ok(2) }));
+        assert_eq!(other.expect("it runs").wait().expect("a result"), 2);
+        assert_eq!(one.expect("it runs").wait().expect("a result"), 1);
     }
 }

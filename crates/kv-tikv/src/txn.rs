@@ -224,7 +224,17 @@ impl Read for Transaction {
     }
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
-        let base = self.read()?.cursor(space, start, end)?;
+        self.cursor_among(1, space, start, end)
+    }
+
+    fn cursor_among(
+        &self,
+        several: usize,
+        space: Space,
+        start: &[u8],
+        end: &[u8],
+    ) -> Result<Box<dyn Cursor>> {
+        let base = self.read()?.cursor_among(several, space, start, end)?;
         Ok(Box::new(Merged::new(base, Arc::clone(&self.overlay), space, start, end)))
     }
 }

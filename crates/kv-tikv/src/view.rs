@@ -113,7 +113,17 @@ impl Read for View {
     }
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
-        Ok(Box::new(Walk::new(self.0.clone(), space, start, end)))
+        self.cursor_among(1, space, start, end)
+    }
+
+    fn cursor_among(
+        &self,
+        several: usize,
+        space: Space,
+        start: &[u8],
+        end: &[u8],
+    ) -> Result<Box<dyn Cursor>> {
+        Ok(Box::new(Walk::new(self.0.clone(), several, space, start, end)))
     }
 }
 

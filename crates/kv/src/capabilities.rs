@@ -12,6 +12,9 @@
 //! - `conflicts_at_once`: writes in groups and statements that go on after a lock without fear of the commit.
 //! - `drops_at_once`: collections and indexes that are dropped while a client waits.
 //! - `links_files`: `checkpoint` with hard links, so that a backup needs no second copy on the disk.
+//!
+//! One is of distributed engines only: `splits_ranges`, for collections that are spread over machines while they are
+//! empty.
 
 /// See the module's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +35,8 @@ pub struct Capabilities {
     pub drops_at_once: bool,
     /// `Maintenance::checkpoint` works, and links files where it can.
     pub links_files: bool,
+    /// Ranges of keys are placed on machines of their own, and `Maintenance::split_at` ends one where it is told to.
+    pub splits_ranges: bool,
 }
 
 impl Capabilities {
@@ -44,6 +49,7 @@ impl Capabilities {
         conflicts_at_once: true,
         drops_at_once: true,
         links_files: true,
+        splits_ranges: false,
     };
 
     /// Those of an engine that promises only the contract.
@@ -55,6 +61,7 @@ impl Capabilities {
         conflicts_at_once: false,
         drops_at_once: false,
         links_files: false,
+        splits_ranges: false,
     };
 
     /// The first capability of `needed` that is missing here.
@@ -67,6 +74,7 @@ impl Capabilities {
             (needed.conflicts_at_once, self.conflicts_at_once, "conflicts before the commit"),
             (needed.drops_at_once, self.drops_at_once, "drops of ranges at once"),
             (needed.links_files, self.links_files, "checkpoints"),
+            (needed.splits_ranges, self.splits_ranges, "splits of ranges"),
         ];
         all.into_iter().find(|(needed, has, _)| *needed && !*has).map(|(_, _, what)| what)
     }

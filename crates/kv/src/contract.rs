@@ -125,6 +125,18 @@ pub trait Maintenance: Send + Sync {
         Ok(())
     }
 
+    /// Ends ranges that are placed on machines of their own before each of these keys, so that writes on both sides
+    /// need not go to one machine. Keys and values stay as they are, and so does their order. Takes some seconds, at
+    /// most half a minute. Returns the number of keys before which a range ends now; 0 for an engine that has no such
+    /// ranges (`Capabilities::splits_ranges`).
+    ///
+    /// # Errors
+    /// If none of the keys could be reached. The engine works as well without the split.
+    fn split_at(&self, space: Space, keys: &[&[u8]]) -> Result<usize> {
+        let _ = (space, keys);
+        Ok(0)
+    }
+
     /// Makes every commit that has returned durable.
     fn flush(&self) -> Result<()>;
 
@@ -293,6 +305,19 @@ pub trait Read: Send {
     /// A cursor over the keys in `[start, end)`; an empty `end` means no upper bound. Bounds let the engine skip
     /// other keys, so they should be as tight as possible. The cursor has no position yet.
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>>;
+
+    /// As `cursor`, for one of `several` cursors that the caller has at once and moves in turn: an engine that reads
+    /// pages makes them smaller, so that all cursors together need about the memory of one.
+    fn cursor_among(
+        &self,
+        several: usize,
+        space: Space,
+        start: &[u8],
+        end: &[u8],
+    ) -> Result<Box<dyn Cursor>> {
+        let _ = several;
+        self.cursor(space, start, end)
+    }
 }
 
 /// A snapshot of the whole store.
@@ -422,6 +447,12 @@ pub trait Cursor: Send {
     /// Moves to the last entry whose key is less than `key` (with an empty `key`, to the last of all). So a
     /// half-open range is read in the same way in both directions.
     fn seek_back(&mut self, key: &[u8]) -> Result<bool>;
+
+    /// Tells that a `seek` for this key (`forward`) or a `seek_back` is the next move. An engine whose requests take
+    /// time begins one now, so that a caller with several cursors waits for all of them at once.
+    fn prepare(&mut self, key: &[u8], forward: bool) {
+        let _ = (key, forward);
+    }
 
     /// Moves to the next greater key.
     fn next(&mut self) -> Result<bool>;

@@ -412,6 +412,11 @@ impl Maintenance for Faulty {
         self.inner.tend_versions(leads, watch)
     }
 
+    fn split_at(&self, space: Space, keys: &[&[u8]]) -> Result<usize> {
+        self.faults.check(Point::Maintain)?;
+        self.inner.split_at(space, keys)
+    }
+
     fn flush(&self) -> Result<()> {
         self.faults.check(Point::Maintain)?;
         self.inner.flush()

@@ -9,13 +9,23 @@
 //!   Counters   ident                                     of the collection; of changes without a log entry
 //!   Catalog    kind (1 byte) | ident
 //!
-//! Over an engine to which several processes may write, counters have parts (`node/counters.rs`).
+//! Over an engine to which several processes may write, counters have parts (`node/counters.rs`), and the keys of some
+//! idents have a stripe behind the ident (`node/stripes.rs`). Such an ident says so itself:
+//!
+//!   bit 31: 1 | bits 30 to 28: stripes, as a power of two, minus 1 (0 to 4: 2 to 32) | the number that was assigned
 //!
 //! See docs/format.md.
 
 /// A key prefix; assigned once, ascending, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct Ident(pub(crate) u32);
+
+/// Set in an ident whose keys have stripes.
+const STRIPED: u32 = 1 << 31;
+/// Where the number of stripes is in such an ident, and the number that was assigned below it.
+const STRIPES_AT: u32 = 28;
+/// Stripes at the most, as a power of two.
+pub(crate) const STRIPES_POWER_MAX: u32 = 5;
 
 /// The first byte of keys in `Space::Catalog`.
 #[derive(Clone, Copy)]
@@ -72,6 +82,30 @@ impl Ident {
     /// The ident of the horizons of nodes, in `Space::Counters`: see `node/log_keys.rs`.
     pub(crate) const HORIZONS: Ident = Ident(u32::MAX - 4);
 
+    /// Over an engine to which several processes may write, no number that is assigned is this or a greater one.
+    pub(crate) const ASSIGNED_END: u32 = STRIPED;
+
+    /// The ident of this number whose keys have stripes: `power` of two of them, 1 to `STRIPES_POWER_MAX`. None for a
+    /// number that is too great.
+    pub(crate) fn striped(self, power: u32) -> Option<Ident> {
+        debug_assert!((1..=STRIPES_POWER_MAX).contains(&power));
+        let fits = self.0 < 1 << STRIPES_AT;
+        fits.then_some(Ident(STRIPED | (power - 1) << STRIPES_AT | self.0))
+    }
+
+    /// The stripes of its keys, as a power of two; 0 if they have none.
+    pub(crate) fn stripes_power(self) -> u32 {
+        match self.0 >> STRIPES_AT {
+            high @ 8.. if high - 8 < STRIPES_POWER_MAX => high - 7,
+            _ => 0,
+        }
+    }
+
+    /// The number that was assigned for it.
+    pub(crate) fn assigned(self) -> u32 {
+        if self.stripes_power() > 0 { self.0 & ((1 << STRIPES_AT) - 1) } else { self.0 }
+    }
+
     pub(crate) fn bytes(self) -> [u8; 4] {
         self.0.to_be_bytes()
     }
@@ -102,4 +136,25 @@ pub(crate) fn number_bytes(number: i64) -> [u8; 8] {
 
 pub(crate) fn number_of(bytes: [u8; 8]) -> i64 {
     (u64::from_be_bytes(bytes) ^ (1 << 63)) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idents_tell_of_their_stripes() {
+        for power in 1..=STRIPES_POWER_MAX {
+            for number in [1, 77, (1 << STRIPES_AT) - 1] {
+                let ident = Ident(number).striped(power).expect("it fits");
+                assert_eq!((ident.stripes_power(), ident.assigned()), (power, number));
+                assert!((Ident::ASSIGNED_END..Ident::END).contains(&ident.0));
+                assert_eq!(Ident(number).stripes_power(), 0);
+            }
+        }
+        assert_eq!(Ident(1 << STRIPES_AT).striped(4), None);
+        let others = [Ident::SESSIONS, Ident::UNLOGGED, Ident::FENCES, Ident::HORIZONS];
+        assert!(others.iter().all(|ident| ident.stripes_power() == 0));
+        assert_eq!(Ident(Ident::ASSIGNED_END - 1).stripes_power(), 0);
+    }
 }

@@ -48,6 +48,7 @@ mod ttl;
 mod upkeep;
 
 pub use alter::rename::Rename;
+pub use alter::spread::Spread;
 pub use alter::target::TargetFacts;
 pub use annotations::Annotations;
 pub use build::{BuildOptions, Copied, Trial};

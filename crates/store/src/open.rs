@@ -20,7 +20,7 @@ use crate::{
     catalog::{self},
     clock,
     engine_error::engine as engine_error,
-    ident::Ident,
+    ident::{Ident, STRIPES_POWER_MAX},
     log_keeper,
     node::{self, Joined},
     store::{
@@ -97,6 +97,7 @@ impl Store {
             reclaimer,
             engine,
             promises,
+            stripes_power: options.node.stripes_power.min(STRIPES_POWER_MAX),
             queue: (!promises.conflicts_at_once).then(Queue::new),
             catalog: ArcSwap::from_pointee(loaded.catalog),
             members,
@@ -115,6 +116,7 @@ impl Store {
         };
         let store = Store { shared: Arc::new(shared), bound: None, client: Arc::default() };
         store.finish_open(loaded.dropped, loaded.unfinished, options.keep_temporary)?;
+        store.split_own_fences()?;
         if let Some(lists) = &store.lists {
             log_keeper::start(&store.shared, lists, options.change_log_lasts);
         }

@@ -187,9 +187,16 @@ def everything(rig, db):
     check("definitions end", not beside.is_alive())
 
 
+def sharded(rig, db):
+    """A server and the stores are killed while all collections have stripes in regions of their own."""
+    check("regions", len(rig.cluster.regions()) > 7 * 16, len(rig.cluster.regions()))
+    node_killed(rig, db)
+    store_killed(rig, db)
+
+
 # Splits first: afterwards transactions are of several regions.
 FAULTS = (none, splits, node_killed, store_killed, store_stopped, driver_killed, leader_transfers, delayed, partitioned_shortly,
-          partitioned, node_clocks, driver_clock, definitions, everything)
+          partitioned, node_clocks, driver_clock, definitions, everything, sharded)
 
 LONG = (partitioned, everything)  # longer than requests to the cluster are repeated
 
@@ -216,7 +223,7 @@ def faults(rig):
 def one(rig, fault, name):
     """Runs a fault, and what comes after it, over a database with this name; its row."""
     print("== %s" % name, flush=True)
-    workers = workloads.start(rig, name)
+    workers = workloads.start(rig, name, sharded=fault is sharded)
     check(name + ": progress before", progress(workers, time.monotonic()), stuck(workers, 0))
     begun = time.monotonic()
     try:

@@ -322,12 +322,26 @@ def complete(what, workers, found):
 KINDS = ((Bank, 2), (Audit, 1), (Plain, 1), (Unique, 2), (Counter, 2), (Large, 1), (Lists, 3))
 
 
-def start(cluster, name):
-    """Starts all workloads over a database, each worker with a client of its own."""
+# Those that a workload creates are spread when they are there.
+NEW, CREATED = ("accounts", "unique", "counters", "large"), ("transfers", "plain", "lists")
+
+
+def spread(client, name, collection):
+    reply = client.admin.command("shardCollection", "%s.%s" % (name, collection), key={"_id": "hashed"}, numInitialChunks=8)
+    check("spread", "in 8 parts" in reply["note"], reply)
+
+
+def start(cluster, name, sharded=False):
+    """Starts all workloads over a database, each worker with a client of its own. `sharded`: their collections are spread
+    over the stores before."""
     with cluster.client() as client:
+        for collection in NEW if sharded else ():
+            spread(client, name, collection)
         for kind, _ in KINDS:
             if hasattr(kind, "prepare"):
                 kind.prepare(client[name])
+        for collection in CREATED if sharded else ():
+            spread(client, name, collection)
     workers, number = [], 0
     for kind, count in KINDS:
         for _ in range(count):

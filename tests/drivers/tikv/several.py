@@ -1,10 +1,12 @@
 """Several servers at once over one prefix, for tikv.py: what each sees of the others' changes, clients with a list of
 servers, a server that is killed under writers, and one that does not run for longer than its lease."""
+import json
 import os
 import signal
 import sys
 import threading
 import time
+import urllib.request
 
 import pymongo
 from bson import Timestamp
@@ -37,7 +39,7 @@ def run(node, address):
     other = Node("second", address, 1)
     took = other.ready()
     check("a second server starts beside the first", took < 10, took)
-    for part in (beside, changes, times, started, killed):
+    for part in (beside, changes, spread, times, started, killed):
         begun = time.monotonic()
         section(part, node, other, address)
         print("%s: %.1f s" % (part.__name__, time.monotonic() - begun), flush=True)
@@ -151,6 +153,61 @@ def changes(node, other, _):
     check("counted", wait_until(lambda: db.c.estimated_document_count() == sum(counts), 15))
     node.client.drop_database("changes")
     equal("dropped at the other", same.list_collection_names(), [])
+
+
+def regions(address):
+    """The number of regions of the cluster, as its placement driver knows them."""
+    driver = address.split("//")[1].split("/")[0].split(",")[0]
+    with urllib.request.urlopen(f"http://{driver}/pd/api/v1/regions", timeout=5) as answer:
+        return json.load(answer)["count"]
+
+
+def spread(node, other, address):
+    """10,000 ascending ids by clients of both servers, in a usual collection and in a sharded one: the same is seen, and
+    the sharded one has regions for all of its stripes."""
+    count, threads, at_once = 10_000, 4, 100
+    db, same = node.client.spread, other.client.spread
+    db.plain.create_index("n")
+    before = regions(address)
+    reply = node.client.admin.command("shardCollection", "spread.sharded", key={"_id": "hashed"}, numInitialChunks=16)
+    check("the reply", "are spread over the store in 16 parts" in reply["note"], reply)
+    db.sharded.create_index("n")
+    # Those of records, of the index on _id, and of the hashed index; and of the small keys of all commits.
+    made = regions(address) - before
+    check("regions", made >= 16 + 16 + 15, made)
+    client = seeds([node, other], localThresholdMS=1000)
+
+    def write(name, number):
+        for first in range(number * at_once, count, threads * at_once):
+            client.spread[name].insert_many({"_id": n, "n": n % 100} for n in range(first, first + at_once))
+        return 0
+    for name in ("plain", "sharded"):
+        begun = time.monotonic()
+        workers = [Running(lambda name=name, number=number: write(name, number)) for number in range(threads)]
+        equal("inserts into %s" % name, [worker.code() for worker in workers], [0] * threads)
+        print("%d ids into %s: %.1f s" % (count, name, time.monotonic() - begun), flush=True)
+    for database in db, same:
+        def both(read, database=database):
+            return read(database.plain), read(database.sharded)
+        for what, read in (
+                ("counts", lambda of: of.count_documents({})),
+                ("an order", lambda of: [d["_id"] for d in of.find({"_id": {"$gte": 700, "$lt": 900}}).sort("_id", -1)]),
+                ("first ones", lambda of: [d["_id"] for d in of.find().sort("_id", 1).limit(5)]),
+                ("some ids", lambda of: [d["n"] for d in of.find({"_id": {"$in": [9999, -1, 5, 7.0]}}).sort("_id", 1)]),
+                ("by another index", lambda of: sorted(d["_id"] for d in of.find({"n": 42}))),
+                ("a sum", lambda of: list(of.aggregate([{"$group": {"_id": None, "sum": {"$sum": "$n"}}}])))):
+            one, sharded = both(read)
+            check(what, one == sharded and one, (one, sharded))
+        fails("an id that is there", 11000, lambda database=database: database.sharded.insert_one({"_id": 12}), DuplicateKeyError)
+        valid(database, "sharded")
+    joined = list(same.sharded.aggregate([
+        {"$match": {"_id": {"$lt": 200}}},
+        {"$lookup": {"from": "sharded", "localField": "n", "foreignField": "_id", "as": "found"}}]))
+    check("joined by _id", all([found["_id"] for found in d["found"]] == [d["n"]] for d in joined) and len(joined) == 200)
+    equal("deleted", same.sharded.delete_many({"_id": {"$lt": 5000}}).deleted_count, 5000)
+    equal("left", db.sharded.count_documents({"_id": {"$lt": 6000}}), 1000)
+    client.close()
+    node.client.drop_database("spread")
 
 
 def times(node, other, _):

@@ -22,6 +22,8 @@ assert.strictEqual(db.hello().msg, "isdbgrid")
 assert.strictEqual(sh.enableSharding("shell").ok, 1)
 assert.strictEqual(sh.shardCollection("shell.c", { k: 1 }).collectionsharded, "shell.c")
 assert.strictEqual(sh.shardCollection("shell.h", { _id: "hashed" }).ok, 1)
+assert.ok(db.adminCommand({ shardCollection: "shell.i", key: { _id: 1 } }).note.includes("records are spread over the store in 16"))
+fails(() => sh.shardCollection("shell.r", { k: 1 }, false, { numInitialChunks: 4 }), 72)
 fails(() => sh.shardCollection("shell.c", { other: 1 }), 23)
 shell.c.insertMany([1, 2, 3].map((k) => ({ k })))
 

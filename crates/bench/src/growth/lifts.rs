@@ -28,6 +28,11 @@ fn spread(of: Lifts) -> Lifts {
     Lifts { sessions: 128, fences: 128, ..of }
 }
 
+/// What `shardCollection` does, with this many stripes: fences and counters are divided by node.
+fn sharded(of: Lifts, stripes: usize) -> Lifts {
+    Lifts { sessions: 32, fences: LARGE.0, buckets: stripes, ..of }
+}
+
 fn spread_all(of: Lifts) -> Lifts {
     Lifts { buckets: 128, ..spread(of) }
 }
@@ -67,6 +72,8 @@ static LIFTS: &[Lift] = &[
     lift("inserts-hashed", LARGE, "128 regions of fences", |of| Lifts { fences: 128, ..of }),
     lift("inserts-hashed", LARGE, "both", spread),
     lift("inserts-hashed", LARGE, "both, 128 buckets", spread_all),
+    lift("inserts-hashed", LARGE, "sharded, 16 stripes", |of| sharded(of, 16)),
+    lift("inserts-hashed", LARGE, "sharded, 32 stripes", |of| sharded(of, 32)),
     lift("inserts-hashed", LARGE, "all: 8 log threads, one message", all),
     lift("inserts-hashed", LARGE, "a command costs 23 us", |of| Lifts {
         command_ns: 23 * US,
@@ -76,6 +83,12 @@ static LIFTS: &[Lift] = &[
     lift("inserts-ascending", LARGE, "regions of sessions and fences", spread),
     lift("inserts-ascending", LARGE, "128 buckets", |of| Lifts { buckets: 128, ..of }),
     lift("inserts-ascending", LARGE, "both", spread_all),
+    lift("inserts-ascending", LARGE, "sharded, 16 stripes", |of| sharded(of, 16)),
+    lift("inserts-ascending", LARGE, "sharded, 32 stripes", |of| sharded(of, 32)),
+    lift("inserts-ascending", LARGE, "sharded, 32 stripes, one message", |of| Lifts {
+        one_message: true,
+        ..sharded(of, 32)
+    }),
     lift("inserts-ascending", LARGE, "all: 8 log threads, one message", all),
     lift("updates-zipfian", LARGE, "as it is", |of| of),
     lift("updates-zipfian", LARGE, "regions of sessions and fences", spread),

@@ -74,6 +74,20 @@ pub(crate) fn calls() -> BTreeMap<String, u64> {
     ask(ADMIN, "GET /calls").lines().map(line).collect()
 }
 
+/// Where the regions begin, in the form of the placement driver, as it knows them now; the first one is empty.
+pub(crate) fn region_starts() -> Vec<Vec<u8>> {
+    let list = ask(PD, "GET /pd/api/v1/regions");
+    let keys = list.split("\"start_key\"").skip(1).filter_map(|rest| rest.split('"').nth(1));
+    let byte = |pair: &[u8]| {
+        let text = std::str::from_utf8(pair).expect("digits");
+        u8::from_str_radix(text, 16).expect("two digits")
+    };
+    let mut starts: Vec<Vec<u8>> =
+        keys.map(|key| key.as_bytes().chunks(2).map(byte).collect()).collect();
+    starts.sort();
+    starts
+}
+
 /// Splits a region before a stored key.
 pub(crate) fn split(key: &[u8]) {
     let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();

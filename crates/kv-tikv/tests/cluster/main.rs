@@ -17,6 +17,7 @@ mod nodes;
 mod opening;
 mod regions;
 mod requests;
+mod spread;
 mod store_trips;
 mod streams;
 mod trips;

@@ -6,11 +6,49 @@ use super::{Check, begin, commit, keys, put, scan};
 use crate::{Engine, Space};
 
 pub(super) static POINTS: &[Check] =
-    &[bounds_hold, seeks_land, directions_turn, staged_writes_are_merged, empty_ranges];
+    &[bounds_hold, seeks_land, directions_turn, staged_writes_are_merged, empty_ranges, several];
 
 fn fill(engine: &Arc<dyn Engine>, names: &[&[u8]]) {
     for name in names {
         put(engine, Space::Index, name, b"base");
+    }
+}
+
+/// Cursors that are moved in turn, and told of their seeks before, see the same as one alone.
+fn several(engine: &Arc<dyn Engine>) {
+    for n in 0..300_u16 {
+        put(engine, Space::Index, &n.to_be_bytes(), b"value");
+    }
+    let snapshot = engine.snapshot().expect("a snapshot");
+    let bounds = [0_u16, 100, 200, 300].map(u16::to_be_bytes);
+    let ranges: Vec<(&[u8], &[u8])> =
+        bounds.windows(2).map(|pair| (&pair[0][..], &pair[1][..])).collect();
+    let open = |(start, end): &(&[u8], &[u8])| {
+        snapshot.cursor_among(ranges.len(), Space::Index, start, end).expect("a cursor")
+    };
+    for forward in [true, false] {
+        let mut cursors: Vec<_> = ranges.iter().map(open).collect();
+        cursors.iter_mut().for_each(|cursor| cursor.prepare(&[], forward));
+        for cursor in &mut cursors {
+            assert!(if forward { cursor.seek(&[]) } else { cursor.seek_back(&[]) }.expect("seeks"));
+        }
+        for step in 0..100_u16 {
+            for (at, cursor) in cursors.iter_mut().enumerate() {
+                let first = at as u16 * 100;
+                let key = if forward { first + step } else { first + 99 - step };
+                assert_eq!(cursor.key(), key.to_be_bytes());
+                let more = if forward { cursor.next() } else { cursor.prev() }.expect("moves");
+                assert_eq!(more, step < 99);
+            }
+        }
+        // What was told need not come true.
+        let cursor = &mut cursors[1];
+        cursor.prepare(&150_u16.to_be_bytes(), forward);
+        assert!(cursor.seek(&120_u16.to_be_bytes()).expect("seeks"));
+        assert_eq!(cursor.key(), 120_u16.to_be_bytes());
+        cursor.prepare(&150_u16.to_be_bytes(), !forward);
+        assert!(cursor.seek_back(&150_u16.to_be_bytes()).expect("seeks"));
+        assert_eq!(cursor.key(), 149_u16.to_be_bytes());
     }
 }
 

@@ -11,6 +11,7 @@ pub(super) static POINTS: &[Check] = &[
     scratch_is_read_again,
     ranges_are_dropped,
     sizes_and_statistics,
+    splits_change_nothing,
 ];
 
 fn loads_are_seen(engine: &Arc<dyn Engine>) {
@@ -84,6 +85,27 @@ fn ranges_are_dropped(engine: &Arc<dyn Engine>) {
     engine.drop_range(Space::Records, &[], &[]).expect("drops all");
     assert!(scan(engine.latest(), Space::Records, &[], &[]).is_empty());
     engine.drop_range(Space::Records, &[5], &[5]).expect("an empty range");
+}
+
+/// Keys before which ranges end are any keys, those of entries and others; what can be read stays the same.
+fn splits_change_nothing(engine: &Arc<dyn Engine>) {
+    for n in 0..200_u8 {
+        put(engine, Space::Index, &[1, n], &[n]);
+    }
+    let before = scan(engine.latest(), Space::Index, &[], &[]);
+    let old = engine.snapshot().expect("a snapshot");
+    let keys: [&[u8]; 5] = [&[1, 150], &[1], &[1, 50], &[1, 50, 7], &[1, 150]];
+    let different = if engine.capabilities().splits_ranges { 4 } else { 0 };
+    assert_eq!(engine.split_at(Space::Index, &keys).expect("splits"), different);
+    assert_eq!(engine.split_at(Space::Index, &keys[..1]).expect("again"), different.min(1));
+    assert_eq!(engine.split_at(Space::Index, &[]).expect("nothing to do"), 0);
+    assert_eq!(scan(engine.latest(), Space::Index, &[], &[]), before);
+    assert_eq!(scan(&*old, Space::Index, &[], &[]), before, "a snapshot that was there before");
+    for n in [0_u8, 49, 50, 51, 149, 150, 199] {
+        put(engine, Space::Index, &[1, n], b"new");
+        assert_eq!(get(engine.latest(), Space::Index, &[1, n]), Some(b"new".to_vec()));
+    }
+    assert_eq!(scan(&*old, Space::Index, &[], &[]), before);
 }
 
 fn sizes_and_statistics(engine: &Arc<dyn Engine>) {

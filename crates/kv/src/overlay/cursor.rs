@@ -234,6 +234,10 @@ impl Cursor for Merged {
         self.back(key)
     }
 
+    fn prepare(&mut self, key: &[u8], forward: bool) {
+        self.base.prepare(key, forward);
+    }
+
     fn next(&mut self) -> Result<bool> {
         self.step(Direction::Forward)
     }

@@ -221,12 +221,11 @@ impl IndexScan {
             return Ok(cursor);
         }
         self.queue.passed.seeks += 1;
-        let mut cursor = cx.reader.index_cursor(
-            &self.access.index,
-            self.access.forward,
-            &self.start,
-            &self.end,
-        )?;
+        let (index, forward) = (&self.access.index, self.access.forward);
+        let mut cursor = match cx.reader.index_cursor_at(index, forward, &self.values())? {
+            Some(cursor) => cursor,
+            None => cx.reader.index_cursor(index, forward, &self.start, &self.end)?,
+        };
         if self.lends {
             cursor.lend_docs();
         }
@@ -234,6 +233,24 @@ impl IndexScan {
             cursor.resume_after(key, id.key());
         }
         Ok(cursor)
+    }
+
+    /// The values within `[start, end)` that are left, if the bounds are several single values of one field.
+    fn values(&self) -> Vec<&[u8]> {
+        let [field] = &*self.fields else { return Vec::new() };
+        let are_values = field.ranges.iter().all(Range::is_point);
+        if field.ranges.len() < 2 || !are_values || self.access.range.is_some() {
+            return Vec::new();
+        }
+        let last = self.last.as_ref().map(|(key, _)| key.as_slice());
+        let is_left = |value: &&[u8]| {
+            let behind = match self.access.forward {
+                true => last.is_none_or(|last| last <= *value),
+                false => last.is_none_or(|last| last >= *value),
+            };
+            behind && *value >= &*self.start && *value < &*self.end
+        };
+        field.ranges.iter().map(|range| &*range.start).filter(is_left).collect()
     }
 
     /// Stores the current value of the leading `fields`, and moves past its other entries or prepares to step over

@@ -206,7 +206,14 @@ impl Batch {
         }
         let start = &keys[key(inputs, *first)];
         let end = [&keys[key(inputs, *last)], &[keystring::AFTER]].concat();
-        let mut cursor = cx.reader.index_cursor(&way.index, true, start, &end)?;
+        let mut values: Vec<&[u8]> = order.iter().map(|at| &keys[key(inputs, *at)]).collect();
+        values.dedup();
+        let is_one_field = way.index.spec.key.len() == 1;
+        let values = if is_one_field { &values[..] } else { &[] };
+        let mut cursor = match cx.reader.index_cursor_at(&way.index, true, values)? {
+            Some(cursor) => cursor,
+            None => cx.reader.index_cursor(&way.index, true, start, &end)?,
+        };
         // In a compound index, a record with arrays may have several entries for a key.
         let dedup = way.index.spec.key.len() > 1 && way.index.is_multikey();
         let mut seen = Seen::default();

@@ -11,7 +11,7 @@ use nagi_query::{
     AggregateRequest, Env, Execution, Explained, FindRequest, Interrupt, Take, Verbosity,
     aggregate, explain, find,
 };
-use nagi_store::{BuildOptions, Namespace, Store, StoreOptions, WriteOptions};
+use nagi_store::{BuildOptions, Namespace, Store, WriteOptions};
 
 pub(crate) struct Fixture {
     pub(crate) store: Arc<Store>,
@@ -27,7 +27,7 @@ pub(crate) const NOW_MS: i64 = 1_700_000_000_000;
 impl Fixture {
     pub(crate) fn new() -> Fixture {
         let engine = crate::engine();
-        let store = Store::open(engine, StoreOptions::default()).unwrap();
+        let store = Store::open(engine, crate::options()).unwrap();
         Fixture { store, ns: Namespace::new("test", "c").unwrap() }
     }
 
@@ -52,7 +52,7 @@ impl Fixture {
     /// Creates it with a clustered collection. `older`: in the earlier format, with records under numbers.
     pub(crate) fn clustered(older: bool) -> Fixture {
         let engine: Arc<dyn Engine> = crate::engine();
-        let store = Store::open(Arc::clone(&engine), StoreOptions::default()).unwrap();
+        let store = Store::open(Arc::clone(&engine), crate::options()).unwrap();
         let ns = Namespace::new("test", "c").unwrap();
         let options = doc("{clusteredIndex: {key: {_id: 1}, unique: true}}");
         store.create_collection(&ns, options.as_doc()).unwrap();
@@ -70,7 +70,7 @@ impl Fixture {
         });
         txn.put(Space::Catalog, cursor.key(), entry.as_bytes()).unwrap();
         txn.commit(Durability::Buffered).unwrap();
-        Fixture { store: Store::open(engine, StoreOptions::default()).unwrap(), ns }
+        Fixture { store: Store::open(engine, crate::options()).unwrap(), ns }
     }
 
     /// One in four has a clustered collection, and one in eight a clustered one in the earlier format.

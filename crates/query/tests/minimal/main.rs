@@ -26,3 +26,8 @@ mod writes;
 fn engine() -> std::sync::Arc<dyn nagi_kv::Engine> {
     std::sync::Arc::new(nagi_kv::Minimal::new())
 }
+
+/// The options of the store of the tests.
+fn options() -> nagi_store::StoreOptions {
+    nagi_store::StoreOptions::default()
+}

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Barrier};
 
-use nagi_bson::{DocBuf, Value, json};
+use nagi_bson::{DocBuf, Value, json, text::doc_text};
 use nagi_kv::{Engine, Faults, Faulty, Minimal, Point};
 use nagi_server::ServerBuilder;
 use nagi_store::Store;
@@ -438,6 +438,60 @@ fn what_is_recorded_is_there_after_a_restart() {
     assert_eq!(batch(&config(&mut node.0, "{find: 'chunks'}")).len(), 1);
     let status = admin(&mut node.0, "{balancerStatus: 1}");
     assert_eq!(status.get("mode").as_str(), Some("off"));
+}
+
+/// The answers to `shardCollection`, and what can be read of the collections afterwards.
+#[test]
+fn empty_collections_are_spread_when_they_are_sharded() {
+    let mut client = Client::new(&router());
+    let note = |client: &mut Client, text: &str| {
+        admin(client, text).get("note").as_str().unwrap_or_default().to_owned()
+    };
+    let all = |parts: u32| {
+        format!(
+            "the key is recorded; records and the index on _id are spread over the store in {parts} parts"
+        )
+    };
+    assert_eq!(note(&mut client, "{shardCollection: 'test.c', key: {k: 1}}"), all(16));
+    assert_eq!(
+        note(&mut client, "{shardCollection: 'test.c', key: {k: 1}}"),
+        "the key was recorded before"
+    );
+    let hashed = "{shardCollection: 'test.h', key: {_id: 'hashed'}, numInitialChunks: 5}";
+    assert_eq!(note(&mut client, hashed), all(8));
+    let most = "{shardCollection: 'test.m', key: {a: 1, k: 'hashed'}, numInitialChunks: 8192}";
+    assert_eq!(note(&mut client, most), all(32));
+    let ids = note(&mut client, "{shardCollection: 'test.ids', key: {_id: 1}}");
+    assert_eq!(ids, "the key is recorded; records are spread over the store in 16 parts");
+    let one = "{shardCollection: 'test.one', key: {k: 'hashed'}, numInitialChunks: 1}";
+    assert!(note(&mut client, one).contains("not spread: one chunk was asked for"));
+    client.shell("{insert: 'full', documents: [{_id: 1, k: 1}]}");
+    client.shell("{createIndexes: 'full', indexes: [{key: {k: 'hashed'}, name: 'k'}]}");
+    for (refused, code_of_it) in [
+        ("{shardCollection: 'test.full', key: {k: 'hashed'}, numInitialChunks: 4}", 72),
+        ("{shardCollection: 'test.r', key: {k: 1}, numInitialChunks: 4}", 72),
+        ("{shardCollection: 'test.r', key: {k: 'hashed'}, numInitialChunks: 8193}", 72),
+    ] {
+        assert_eq!(code(&admin(&mut client, refused)), code_of_it, "{refused}");
+    }
+    let full = note(&mut client, "{shardCollection: 'test.full', key: {k: 'hashed'}}");
+    assert!(full.contains("not spread: the collection has documents"), "{full}");
+    for id in 0..300 {
+        let text = format!("{{insert: 'c', documents: [{{_id: {id}, k: {}}}]}}", id % 7);
+        assert!(is_ok(&client.shell(&text)));
+    }
+    let sorted =
+        "{find: 'c', filter: {_id: {$gte: 40, $lt: 60}}, sort: {_id: -1}, projection: {k: 0}}";
+    let found = batch(&client.shell(sorted));
+    let expected: Vec<_> = (40..60).rev().map(|id| format!("{{ _id: {id} }}")).collect();
+    assert_eq!(found.iter().map(|doc| doc_text(doc.as_doc())).collect::<Vec<_>>(), expected);
+    let some = "{find: 'c', filter: {_id: {$in: [299, 7, 1000, 12.0, -1]}}, sort: {_id: 1}, projection: {k: 0}}";
+    let found = batch(&client.shell(some));
+    let found: Vec<_> = found.iter().map(|doc| doc_text(doc.as_doc())).collect();
+    assert_eq!(found, ["{ _id: 7 }", "{ _id: 12 }", "{ _id: 299 }"]);
+    let twice = client.shell("{insert: 'c', documents: [{_id: 12.0}]}");
+    assert!(doc_text(twice.as_doc()).contains("11000"), "{twice:?}");
+    assert_eq!(client.shell("{validate: 'c'}").get("valid"), Value::Bool(true));
 }
 
 #[test]

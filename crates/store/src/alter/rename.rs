@@ -156,6 +156,7 @@ impl Store {
         let mut ddl = Ddl::begin(self)?;
         let mut options = source.options.clone();
         options.set_temporary(true);
+        ddl.stripes_power = source.ident.stripes_power();
         let target = ddl::create(&mut ddl, to, options, Some(source.space))?;
         ddl.finish()?;
         let specs: Vec<Doc<'_>> = source

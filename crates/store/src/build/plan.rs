@@ -98,7 +98,8 @@ pub(super) fn made(
     ready: bool,
 ) -> Result<Index> {
     let multikey = Arc::new(Multikey::new(multikey_words(&spec)));
-    let index = Index::new(spec, ready, ddl.ident()?, multikey)?;
+    let power = if spec.is_id() { of.ident.stripes_power() } else { 0 };
+    let index = Index::new(spec, ready, ddl.striped_ident(power)?, multikey)?;
     Ok(index.of_records(of.layout, (of.space, of.ident)))
 }
 

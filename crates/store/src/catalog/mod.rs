@@ -31,7 +31,8 @@ pub(crate) use numbers::stored_next;
 pub(crate) use options::table_options;
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, ViewOptions};
 pub(crate) use persist::{
-    LAYOUT_IDS, check_entry, load, load_counters, namespace_of, stored_ident,
+    LAYOUT_IDS, check_entry, is_striped_format, load, load_counters, namespace_of,
+    put_striped_format, stored_ident,
 };
 pub(crate) use reload::Reloaded;
 pub(crate) use state::CollectionState;

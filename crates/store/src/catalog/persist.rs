@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use nagi_bson::{Binary, Doc, DocBuf, DocWriter, Value, number};
 use nagi_error::{Code, Error, Result, bail};
-use nagi_kv::{Engine, Read, Space, sync::atomic::Ordering};
+use nagi_kv::{Engine, Read, Space, Txn, sync::atomic::Ordering};
 use nagi_lang::collation::Collation;
 
 use super::{
@@ -30,6 +30,8 @@ use crate::{
 const FORMAT: u32 = 4;
 /// Older versions that can be read; everything written afterwards has the newest version.
 const OLDER: &[u32] = &[1, 2, 3];
+/// Version of data over a cluster with idents whose keys have stripes, from the first of these on.
+const STRIPED_FORMAT: u32 = 5;
 
 /// The value of `layout` for a collection whose record keys are its ids.
 pub(crate) const LAYOUT_IDS: i64 = 2;
@@ -115,6 +117,9 @@ fn check_format(on: &dyn Engine, seat: Option<&Lease>) -> Result<()> {
     let mut buf = Vec::new();
     match on.latest().get(Space::Catalog, &key, &mut buf).map_err(engine)? {
         Some(found) if *found == FORMAT.to_le_bytes() => return Ok(()),
+        Some(found) if *found == STRIPED_FORMAT.to_le_bytes() && !on.capabilities().only_writer => {
+            return Ok(());
+        }
         Some(found) if OLDER.iter().any(|older| *found == older.to_le_bytes()) => {
             seat.map_or(Ok(()), only_user)?;
         }
@@ -150,6 +155,22 @@ fn only_user(seat: &Lease) -> Result<()> {
         ),
         None => Ok(()),
     }
+}
+
+/// Stages that there are idents whose keys have stripes: an older server must not open these data.
+pub(crate) fn put_striped_format(txn: &mut dyn Txn) -> Result<()> {
+    if !is_striped_format(&*txn)? {
+        let key = Ident(0).catalog_key(CatalogKey::Format);
+        txn.put(Space::Catalog, &key, &STRIPED_FORMAT.to_le_bytes()).map_err(engine)?;
+    }
+    Ok(())
+}
+
+/// True if there are, or have been, idents whose keys have stripes. One get.
+pub(crate) fn is_striped_format(read: &(impl Read + ?Sized)) -> Result<bool> {
+    let (key, mut buf) = (Ident(0).catalog_key(CatalogKey::Format), Vec::new());
+    let stored = read.get(Space::Catalog, &key, &mut buf).map_err(engine)?;
+    Ok(stored == Some(&STRIPED_FORMAT.to_le_bytes()))
 }
 
 /// Adds the name of the unreadable entry to an error, unless it is of an engine that does not answer: then the entry

@@ -10,7 +10,7 @@ use nagi_kv::{
     sync::{Mutex, thread::JoinHandle},
 };
 
-use super::{counters, lease::Lease, listing::Listing, txn::NodeTxn};
+use super::{counters, lease::Lease, listing::Listing, stripes, txn::NodeTxn};
 
 /// See the module's header.
 pub(super) struct Member {
@@ -58,7 +58,7 @@ fn get<'a>(
             let is_there = counters::read(from, key, std::iter::empty(), buf)?;
             Ok(is_there.then_some(buf.as_slice()))
         }
-        _ => from.get(space, key, buf),
+        _ => from.get(space, &stripes::placed(space, key), buf),
     }
 }
 
@@ -69,7 +69,9 @@ fn get_many(
     visit: &mut dyn FnMut(usize, Option<&[u8]>),
 ) -> Result<()> {
     if space != Space::Counters {
-        return from.get_many(space, keys, visit);
+        let keys = stripes::placed_all(space, keys);
+        let lent: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+        return from.get_many(space, &lent, visit);
     }
     let mut sum = Vec::new();
     for (index, key) in keys.iter().enumerate() {
@@ -102,7 +104,7 @@ impl Read for Summed<Arc<dyn Snapshot>> {
     }
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
-        self.0.cursor(space, start, end)
+        stripes::cursor(&*self.0, space, start, end)
     }
 }
 
@@ -140,7 +142,11 @@ impl Read for Member {
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
         self.lease.check()?;
-        self.inner().latest().cursor(space, start, end)
+        match stripes::has_stripes(space, start) {
+            // Its cursors have to see the same.
+            true => stripes::cursor(&*self.inner().snapshot()?, space, start, end),
+            false => self.inner().latest().cursor(space, start, end),
+        }
     }
 }
 
@@ -197,7 +203,13 @@ impl Maintenance for Member {
     /// Not fenced: the keys are those of an index that is not ready, whose ident a node that takes over does not use.
     fn load(&self, space: Space, next: &mut Next<'_>) -> Result<()> {
         self.lease.check()?;
-        self.inner().load(space, next)
+        self.inner().load(space, &mut |key, value| {
+            let more = next(key, value)?;
+            if more && stripes::has_stripes(space, key) {
+                *key = stripes::placed(space, key).into_owned();
+            }
+            Ok(more)
+        })
     }
 
     fn scratch(&self) -> Result<Arc<dyn Scratch>> {
@@ -206,13 +218,25 @@ impl Maintenance for Member {
 
     /// Not fenced: the keys are those of an ident that was dropped for good.
     fn drop_range(&self, space: Space, start: &[u8], end: &[u8]) -> Result<()> {
-        self.lease.check()?;
-        self.inner().drop_range(space, start, end)
+        let range = KeyRange { space, start, end, live_count: None };
+        self.drop_range_watched(range, &mut |_, _| true).map(drop)
     }
 
     fn drop_range_watched(&self, range: KeyRange<'_>, watch: &mut Watch<'_>) -> Result<bool> {
         self.lease.check()?;
-        self.inner().drop_range_watched(range, watch)
+        for (start, end) in stripes::ranges(range.space, range.start, range.end)? {
+            let range = KeyRange { start: &start, end: &end, ..range };
+            if !self.inner().drop_range_watched(range, watch)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The keys are those of the engine: see [`stripes::starts`].
+    fn split_at(&self, space: Space, keys: &[&[u8]]) -> Result<usize> {
+        self.lease.check()?;
+        self.inner().split_at(space, keys)
     }
 
     fn tend_versions(&self, leads: bool, watch: &mut Watch<'_>) -> Result<()> {
@@ -238,7 +262,8 @@ impl Maintenance for Member {
     }
 
     fn approximate_size(&self, space: Space, start: &[u8], end: &[u8]) -> Result<u64> {
-        self.inner().approximate_size(space, start, end)
+        let sizes = stripes::ranges(space, start, end)?;
+        sizes.iter().map(|(from, to)| self.inner().approximate_size(space, from, to)).sum()
     }
 
     fn range_sizes(&self, ranges: &[KeyRange<'_>]) -> Result<Vec<RangeSize>> {

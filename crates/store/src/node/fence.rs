@@ -52,6 +52,6 @@ impl Mark {
     }
 }
 
-fn key(number: u16) -> Vec<u8> {
+pub(super) fn key(number: u16) -> Vec<u8> {
     [&Ident::FENCES.bytes()[..], &number.to_be_bytes()].concat()
 }

@@ -358,6 +358,11 @@ fn entries_from(
     Ok(all)
 }
 
+/// The space of the change log, and where its parts begin to which commits of one moment are distributed.
+pub(crate) fn log_parts() -> (Space, Vec<Vec<u8>>) {
+    (Space::Changes, log_keys::starts())
+}
+
 /// Begins the log, if there is none yet. `on`: the engine as this node sees it.
 pub(crate) fn begin_log(on: &dyn Engine) -> Result<()> {
     let key = log_keys::first_key();

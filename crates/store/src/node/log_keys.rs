@@ -162,6 +162,11 @@ pub(super) fn lists(seat: u16, written: u64, items: &mut [Listed]) -> Vec<(Vec<u
     all
 }
 
+/// Where the parts begin to which commits of one moment are distributed, and where the lists do.
+pub(super) fn starts() -> Vec<Vec<u8>> {
+    (0..BUCKETS).chain([LISTS]).map(|part| vec![part]).collect()
+}
+
 /// The range of the lists that may have commits from this stamp on.
 pub(crate) fn lists_from(stamp: u64) -> Range<Vec<u8>> {
     [&[LISTS][..], &slice(stamp).to_be_bytes()].concat()..vec![LISTS + 1]

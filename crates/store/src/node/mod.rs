@@ -39,7 +39,8 @@
 //! the fence is also that of the part of each counter to which the commit adds, and the fence remembers the part. Its
 //! value names the commit, so it tells afterwards if a commit without an answer took effect ([`fence`]).
 //!
-//! `listing`: the order of the change log, over an engine without `appends_by_stamp`.
+//! `stripes`: keys that are spread over machines. `listing`: the order of the change log, over an engine without
+//! `appends_by_stamp`.
 //!
 //! Nothing here is used over an embedded engine. `board`: what nodes that share the data tell each other. See decisions
 //! 098 and 104, and docs/scale-out.md.
@@ -56,6 +57,7 @@ pub(crate) mod log_keys;
 pub(crate) mod mail;
 mod seat;
 mod slots;
+pub(crate) mod stripes;
 mod txn;
 
 use std::{fmt, sync::Arc};
@@ -63,14 +65,27 @@ use std::{fmt, sync::Arc};
 use nagi_error::Result;
 use nagi_kv::Engine;
 
+use crate::ident::Ident;
+
 use engine::Member;
 
 pub(crate) use board::{
     Board, Changes, Intent, advance_settings, put_intents, put_lock, remove_lock,
 };
 pub(crate) use lease::Lease;
-pub(crate) use listing::begin_log;
+pub(crate) use listing::{begin_log, log_parts};
 pub(crate) use seat::{NodeId, Report, Seat};
+
+/// Where the fences of a seat begin, and where they end.
+pub(crate) fn fences_of(seat: u16) -> Vec<Vec<u8>> {
+    let numbers = slots::of_seat(seat);
+    vec![fence::key(*numbers.start()), fence::key(numbers.end() + 1)]
+}
+
+/// Where the parts of a collection's counters begin that a seat writes.
+pub(crate) fn counters_of(collection: Ident, seat: u16) -> Vec<u8> {
+    counters::part(&collection.bytes(), *slots::of_seat(seat).start())
+}
 
 /// How this process takes part in a cluster. Without effect over an embedded engine.
 #[derive(Clone, Debug)]
@@ -85,6 +100,9 @@ pub struct NodeOptions {
     pub waits: bool,
     /// Is told when another node has taken over: this process should end.
     pub on_lost: OnLost,
+    /// New collections that are not capped have so many stripes, as a power of two up to 5, without being asked for it
+    /// (`Store::spread_collection`). For tests; 0: none.
+    pub stripes_power: u32,
 }
 
 /// Who has the data. All nodes over the same data have the same mode.
@@ -128,6 +146,7 @@ impl Default for NodeOptions {
             lease_seconds: 10,
             waits: true,
             on_lost: OnLost::default(),
+            stripes_power: 0,
         }
     }
 }

@@ -19,6 +19,7 @@ use super::{
     listing::InFlight,
     log_keys::{self, Horizon},
     slots::Slot,
+    stripes,
 };
 
 /// Bits of a savepoint for the writes of the engine's transaction; those above count what is staged here.
@@ -169,7 +170,7 @@ impl Read for NodeTxn {
         buf: &'a mut Vec<u8>,
     ) -> Result<Option<&'a [u8]>> {
         if space != Space::Counters {
-            return self.inner.get(space, key, buf);
+            return self.inner.get(space, &stripes::placed(space, key), buf);
         }
         Ok(self.read_counter(key, buf)?.then_some(buf.as_slice()))
     }
@@ -181,7 +182,9 @@ impl Read for NodeTxn {
         visit: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         if space != Space::Counters {
-            return self.inner.get_many(space, keys, visit);
+            let keys = stripes::placed_all(space, keys);
+            let lent: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+            return self.inner.get_many(space, &lent, visit);
         }
         let mut sum = Vec::new();
         for (index, key) in keys.iter().enumerate() {
@@ -196,7 +199,7 @@ impl Read for NodeTxn {
     }
 
     fn cursor(&self, space: Space, start: &[u8], end: &[u8]) -> Result<Box<dyn Cursor>> {
-        self.inner.cursor(space, start, end)
+        stripes::cursor(&*self.inner, space, start, end)
     }
 }
 
@@ -206,35 +209,35 @@ impl Txn for NodeTxn {
         if space == Space::Counters {
             self.delete_counter(key)?;
         }
-        self.inner.put(space, key, value)
+        self.inner.put(space, &stripes::placed(space, key), value)
     }
 
     fn delete(&mut self, space: Space, key: &[u8]) -> Result<()> {
         self.place()?;
         match space {
             Space::Counters => self.delete_counter(key),
-            _ => self.inner.delete(space, key),
+            _ => self.inner.delete(space, &stripes::placed(space, key)),
         }
     }
 
     fn put_exclusive(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
         self.place()?;
-        self.inner.put_exclusive(space, key, value)
+        self.inner.put_exclusive(space, &stripes::placed(space, key), value)
     }
 
     fn put_new(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
         self.place()?;
-        self.inner.put_new(space, key, value)
+        self.inner.put_new(space, &stripes::placed(space, key), value)
     }
 
     fn put_over(&mut self, space: Space, key: &[u8], old: &[u8], new: &[u8]) -> Result<()> {
         self.place()?;
-        self.inner.put_over(space, key, old, new)
+        self.inner.put_over(space, &stripes::placed(space, key), old, new)
     }
 
     fn delete_exclusive(&mut self, space: Space, key: &[u8]) -> Result<()> {
         self.place()?;
-        self.inner.delete_exclusive(space, key)
+        self.inner.delete_exclusive(space, &stripes::placed(space, key))
     }
 
     fn lock_while(
@@ -244,11 +247,11 @@ impl Txn for NodeTxn {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         self.place()?;
-        self.inner.lock_while(space, key, go_on)
+        self.inner.lock_while(space, &stripes::placed(space, key), go_on)
     }
 
     fn is_held_by_client(&self, space: Space, key: &[u8]) -> bool {
-        self.inner.is_held_by_client(space, key)
+        self.inner.is_held_by_client(space, &stripes::placed(space, key))
     }
 
     fn get_locked<'a>(
@@ -257,12 +260,14 @@ impl Txn for NodeTxn {
         key: &[u8],
         buf: &'a mut Vec<u8>,
     ) -> Result<Option<&'a [u8]>> {
-        self.inner.get_locked(space, key, buf)
+        self.inner.get_locked(space, &stripes::placed(space, key), buf)
     }
 
     fn fetch(&mut self, space: Space, keys: &[&[u8]]) -> Result<()> {
         self.place()?;
-        self.inner.fetch(space, keys)
+        let keys = stripes::placed_all(space, keys);
+        let lent: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+        self.inner.fetch(space, &lent)
     }
 
     fn add(&mut self, space: Space, key: &[u8], deltas: &[i64]) -> Result<()> {

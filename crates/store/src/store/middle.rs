@@ -29,6 +29,10 @@ impl Store {
         end: &[u8],
     ) -> Result<Option<Vec<u8>>> {
         let (space, ident) = index.place();
+        if ident.stripes_power() > 0 {
+            // Each estimate would be one for each stripe, and so would be the requests of a second cursor.
+            return Ok(None);
+        }
         let first = [&ident.bytes(), start].concat();
         let last = match end {
             [] => ident.end().to_vec(),

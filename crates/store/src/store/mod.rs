@@ -64,7 +64,8 @@ pub(crate) mod insert;
 pub(crate) mod members;
 pub(crate) mod middle;
 pub(crate) mod near_records;
-pub(crate) mod private;
+mod points;
+mod private;
 pub(crate) mod queue;
 pub(crate) mod reader;
 pub(crate) mod reclaim;
@@ -173,6 +174,8 @@ pub struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     /// What the engine promises; constant.
     pub(crate) promises: Capabilities,
+    /// The stripes of new collections, as a power of two; constant.
+    pub(crate) stripes_power: u32,
     /// For an engine that finds conflicts only at the commit.
     pub(crate) queue: Option<Queue>,
     pub(crate) catalog: ArcSwap<Catalog>,

@@ -320,13 +320,7 @@ impl<'r> Reader<'r> {
             _ => [&ident.bytes(), end].concat(),
         };
         let cursor = self.read.cursor(space, &first, &last).map_err(engine)?;
-        let entries = match index.is_of_records() {
-            true => Entries::Records(RecordEntry::default()),
-            false if index.keyed_alone => Entries::Alone,
-            false => Entries::Others,
-        };
-        let (layout, next) = (index.layout, Next::First);
-        Ok(IndexCursor { cursor, ident, entries, layout, forward, first, last, next })
+        Ok(IndexCursor { first, last, ..IndexCursor::over(cursor, index, forward) })
     }
 
     /// The greatest stored key of an index, without the ident; empty if the index is empty.
@@ -515,6 +509,19 @@ impl RecordEntry {
 }
 
 impl IndexCursor {
+    /// A cursor over all that another one has of an index.
+    pub(super) fn over(cursor: Box<dyn Cursor>, index: &Index, forward: bool) -> IndexCursor {
+        let (_, ident) = index.place();
+        let (first, last) = (ident.bytes().to_vec(), ident.end().to_vec());
+        let entries = match index.is_of_records() {
+            true => Entries::Records(RecordEntry::default()),
+            false if index.keyed_alone => Entries::Alone,
+            false => Entries::Others,
+        };
+        let (layout, next) = (index.layout, Next::First);
+        IndexCursor { cursor, ident, entries, layout, forward, first, last, next }
+    }
+
     /// Moves to the next entry within the bounds; returns false at the end.
     pub fn advance(&mut self) -> Result<bool> {
         let moved = match (&self.next, self.forward) {

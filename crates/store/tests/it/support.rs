@@ -149,6 +149,23 @@ impl Fixture {
     }
 }
 
+/// The engine's form of a key of records or of the index on `_id`, as docs/format.md has it.
+pub(crate) fn placed(key: Vec<u8>) -> Vec<u8> {
+    let power = match key[0] {
+        high @ 0x80..0xD0 => (high >> 4) - 7,
+        _ => return key,
+    };
+    let mut hash = 0xCBF2_9CE4_8422_2325_u64;
+    for byte in &key[4..] {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+    }
+    for factor in [0xFF51_AFD7_ED55_8CCD_u64, 0xC4CE_B9FE_1A85_EC53] {
+        hash = (hash ^ hash >> 33).wrapping_mul(factor);
+    }
+    let stripe = (hash ^ hash >> 33) >> (64 - power);
+    [&key[..4], &[stripe as u8], &key[4..]].concat()
+}
+
 /// True if the store of the tests is one of several.
 pub(crate) fn is_shared() -> bool {
     crate::options().node.mode == NodeMode::Member

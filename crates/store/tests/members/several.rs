@@ -59,7 +59,7 @@ fn int(value: Value<'_>) -> u32 {
     u32::try_from(number::truncate_to_i64(value).unwrap()).unwrap()
 }
 
-/// The idents of all collections and indexes.
+/// The assigned numbers of the idents of all collections and indexes: those with stripes have them in 28 bits.
 fn idents(engine: &Minimal) -> Vec<u32> {
     let mut all = Vec::new();
     for (ident, entry) in entries(engine, 2) {
@@ -68,7 +68,8 @@ fn idents(engine: &Minimal) -> Vec<u32> {
         let indexes = entry.get("indexes").as_array().unwrap();
         all.extend(indexes.iter().map(|index| int(index.as_doc().unwrap().get("ident"))));
     }
-    all
+    let assigned = |ident: u32| if ident >> 31 == 1 { ident & 0x0FFF_FFFF } else { ident };
+    all.into_iter().map(assigned).collect()
 }
 
 fn next_ident(engine: &Minimal) -> u32 {

@@ -1,10 +1,13 @@
-//! `shardCollection` and `unshardCollection`: record the key by which a collection is sharded.
+//! `shardCollection` and `unshardCollection`: record the key by which a collection is sharded, and spread it over the
+//! store.
 //!
-//! The store splits each collection by its record keys and index keys, wherever it grows or is busy, so the command
-//! changes no layout: a hashed key does not spread ascending ids over the store. Everything else is as in MongoDB: the
-//! collection and an index on the key are created, and the key can be read in `config.collections`.
+//! The store splits each collection by its record keys and index keys, wherever it grows or is busy. Ascending ones go
+//! to the last part, so the records of a collection without documents, and its index on `_id`, get stripes by a hash
+//! (`Store::spread_collection`), whatever the key is. An index on a range key stays in the order of its values: that is
+//! why it was chosen. Everything else is as in MongoDB: the collection and an index on the key are created, and the key
+//! can be read in `config.collections`.
 
-use nagi_store::{BuildOptions, Collection, Index, Namespace};
+use nagi_store::{BuildOptions, Collection, Index, Namespace, Spread, Store};
 
 use super::{full_name, may, router};
 use crate::commands::common::{check_uuid_arg, refuse_view};
@@ -15,7 +18,7 @@ pub(super) static SHARD_COLLECTION: Command = Command {
     facts: Facts {
         name: "shardCollection",
         aliases: &["shardcollection"],
-        help: "Records the shard key of a collection, and creates its index.",
+        help: "Records the shard key of a collection, creates its index, and spreads it if it is empty.",
         admin_only: true,
         servers: Servers::Routers,
         write: true,
@@ -76,22 +79,57 @@ fn shard(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Re
         if collection.options.capped {
             bail!(Code::INVALID_OPTIONS, "can't shard a capped collection");
         }
+        if collection.count() > 0 {
+            refuse_chunks(&args)?;
+        }
     }
     let collection = store.collection_or_create(&ns)?;
     if !has_index(&collection, args.key, unique) {
         let allowed = args.implicitly != Some(StrictBool(false)) && collection.count() == 0;
         create_index(cx, &ns, (args.key, unique), allowed)?;
     }
+    let note = spread(&store, &ns, &args)?;
     sharded::put(&store, &collection, args.key, unique)?;
     log::info!(target: "SHARDING", id = 8_200_451, namespace = ns.as_str(), key = args.key.to_string();
         "The shard key of a collection was recorded; the store splits it by itself");
-    write_sharded(&ns, out);
+    write_sharded(&ns, &note, out);
     Ok(())
 }
 
-fn write_sharded(ns: &Namespace, out: &mut DocWriter<'_>) {
+fn write_sharded(ns: &Namespace, note: &str, out: &mut DocWriter<'_>) {
     out.put("collectionsharded", ns.as_str());
-    out.put("note", "the key is recorded; the store splits and places the collection by itself");
+    out.put("note", note);
+}
+
+/// The stripes of a collection whose number the client does not give.
+const STRIPES: u32 = 16;
+/// MongoDB's limit for each shard, of which there is one.
+const CHUNKS_MAX: u64 = 8192;
+
+/// Spreads the collection if that is possible. Returns what the client is told.
+fn spread(store: &Store, ns: &Namespace, args: &ShardArgs<'_>) -> Result<String> {
+    let wanted = match args.chunks.map(|chunks| chunks.0) {
+        None | Some(0) => STRIPES,
+        Some(1) => return Ok(as_it_is("one chunk was asked for")),
+        Some(chunks) => u32::try_from(chunks).unwrap_or(u32::MAX),
+    };
+    let mut parts = args.key.iter();
+    let first_is_id =
+        parts.next().is_some_and(|part| part.name() == "_id" && part.value().is_number());
+    let stripes = match store.spread_collection(ns, wanted, first_is_id)? {
+        Spread::Stripes(stripes) => stripes,
+        Spread::HasDocuments => return Ok(as_it_is("the collection has documents")),
+        Spread::Clustered => return Ok(as_it_is("its records are in the order of the key")),
+        Spread::Impossible => return Ok(as_it_is("the storage engine cannot do that")),
+    };
+    let what = if first_is_id { "records are" } else { "records and the index on _id are" };
+    Ok(format!("the key is recorded; {what} spread over the store in {stripes} parts"))
+}
+
+fn as_it_is(why: &str) -> String {
+    format!(
+        "the key is recorded; the collection is not spread: {why}. The store splits it where it grows"
+    )
 }
 
 /// The answer for a collection that is sharded already (23 by another key).
@@ -110,7 +148,7 @@ fn same(
             known.is_unique()
         );
     }
-    write_sharded(ns, out);
+    write_sharded(ns, "the key was recorded before", out);
     Ok(())
 }
 
@@ -145,11 +183,32 @@ fn check(ns: &Namespace, args: &ShardArgs<'_>, unique: bool) -> Result<()> {
             args.key
         );
     }
+    if args.chunks.is_some_and(|chunks| chunks.0 > CHUNKS_MAX as i64) {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "numInitialChunks cannot be more than either: {CHUNKS_MAX}, 8192 * number of shards; or 1000000"
+        );
+    }
+    if hashed == 0 {
+        refuse_chunks(args)?;
+    }
     if unique && hashed > 0 {
         bail!(
             Code::INVALID_OPTIONS,
             "Hashed shard keys cannot be declared unique. It's possible to ensure uniqueness on the hashed field \
              by declaring an additional (non-hashed) unique index on the field."
+        );
+    }
+    Ok(())
+}
+
+/// Refuses a number of chunks where there is no hash by which they could be made.
+fn refuse_chunks(args: &ShardArgs<'_>) -> Result<()> {
+    if args.chunks.is_some_and(|chunks| chunks.0 > 0) {
+        bail!(
+            Code::INVALID_OPTIONS,
+            "numInitialChunks is only supported when the collection is empty and has a hashed field in the shard key \
+             pattern"
         );
     }
     Ok(())

@@ -178,14 +178,16 @@ fn repair_catalog(on: &dyn Engine, salvaged: &mut Salvaged) -> Result<()> {
         let lines = kept.left_out.iter().map(|part| format!("{name}: {part}"));
         salvaged.left_out.extend(lines);
     }
-    let mut used = known.records.union(&known.indexes).chain(&known.dropped).max().copied();
+    let known_idents = known.records.union(&known.indexes).chain(&known.dropped);
+    let mut used = known_idents.map(|ident| Ident(*ident).assigned()).max();
     let index_idents = idents(on, Space::Index)?;
     let mut record_idents = Vec::new();
     for space in Space::ALL.into_iter().filter(|space| space.is_records()) {
         record_idents.extend(idents(on, space)?.into_iter().map(|ident| (space, ident)));
     }
     let stored = record_idents.iter().map(|(_, ident)| ident).chain(&index_idents);
-    used = used.max(stored.filter(|ident| **ident < Ident::SESSIONS.0).max().copied());
+    let stored = stored.filter(|ident| **ident < Ident::SESSIONS.0);
+    used = used.max(stored.map(|ident| Ident(*ident).assigned()).max());
     let mut next = known.next.max(used.map_or(1, |ident| ident + 1));
     for ident in index_idents.difference(&known.indexes) {
         if !known.dropped.contains(ident) {
@@ -280,15 +282,16 @@ fn note_collection(known: &mut Known, ident: Ident, value: &[u8]) -> bool {
 
 /// Returns true if the record key is a record id (a number). No key string begins like the encoding of numbers from
 /// 0 to 2^56.
-fn is_numbered(key: &[u8]) -> bool {
-    key.len() == 12 && key[4] == 0x80
+fn is_numbered(key: &[u8], ident: Ident) -> bool {
+    let at = ident.bytes().len() + usize::from(ident.stripes_power() > 0);
+    key.len() == at + 8 && key[at] == 0x80
 }
 
 /// Returns true if the records of an ident are clustered by `_id`.
 fn is_clustered(on: &dyn Engine, space: Space, ident: u32) -> Result<bool> {
     let ident = Ident(ident);
     let mut cursor = on.latest().cursor(space, &ident.bytes(), &ident.end()).map_err(engine)?;
-    Ok(cursor.seek(&ident.bytes()).map_err(engine)? && !is_numbered(cursor.key()))
+    Ok(cursor.seek(&ident.bytes()).map_err(engine)? && !is_numbered(cursor.key(), ident))
 }
 
 /// Every ident that has keys in the space. Costs one seek per ident.
@@ -358,7 +361,9 @@ impl fmt::Display for LostRange<'_> {
             (_, Some(ident)) => {
                 write!(f, "{}", u32::from_be_bytes(*ident))?;
                 match key[4..].first_chunk().filter(|_| self.space.is_records()) {
-                    Some(id) if is_numbered(key) => write!(f, " record {}", number_of(*id)),
+                    Some(id) if is_numbered(key, Ident(0)) => {
+                        write!(f, " record {}", number_of(*id))
+                    }
                     Some(_) => write!(f, " record {:02x?}", &key[4..]),
                     None => Ok(()),
                 }

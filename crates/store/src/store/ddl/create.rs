@@ -150,7 +150,9 @@ pub(crate) fn made(
         Some(space) => space,
         None => options.space()?,
     };
-    let ident = ddl.ident()?;
+    let is_striped = !options.capped && options.view.is_none();
+    let stripes_power = if is_striped { ddl.stripes_power } else { 0 };
+    let ident = ddl.striped_ident(stripes_power)?;
     let layout = if options.clustered.is_some() { Layout::Ids } else { Layout::Numbers };
     let mut indexes = Vec::new();
     if options.view.is_none() {
@@ -159,7 +161,7 @@ pub(crate) fn made(
             Some(name) => IndexSpec::clustered(name, options.collation),
             None => IndexSpec::id_of_version(version, options.collation),
         };
-        let index = Index::new_empty(spec, ddl.ident()?, Multikey::new(1))?;
+        let index = Index::new_empty(spec, ddl.striped_ident(stripes_power)?, Multikey::new(1))?;
         indexes.push(Arc::new(index.of_records(layout, (space, ident))));
     }
     let mut state = CollectionState::of_nothing(&ddl.store.promises);

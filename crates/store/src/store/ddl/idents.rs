@@ -63,10 +63,10 @@ fn take(txn: &mut dyn Txn) -> Result<(u32, u32)> {
         Some(stored) => stored_ident(stored)?,
         None => 1,
     };
-    if next >= Ident::END {
+    if next >= Ident::ASSIGNED_END {
         return used_up();
     }
-    let end = next.saturating_add(BLOCK).min(Ident::END);
+    let end = next.saturating_add(BLOCK).min(Ident::ASSIGNED_END);
     txn.put(Space::Catalog, &key, &end.to_le_bytes()).map_err(engine)?;
     Ok((next, end))
 }

@@ -24,7 +24,7 @@ use nagi_kv::{Durability, Space, Txn, TxnOptions};
 
 use crate::{
     Index, Namespace, Store,
-    catalog::{Catalog, Collection, CollectionVersion},
+    catalog::{Catalog, Collection, CollectionVersion, put_striped_format},
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::Bulk,
@@ -65,6 +65,8 @@ pub(crate) struct Ddl<'s> {
     logged: Logged,
     /// The changes, if the client's are noted.
     noted: Option<Vec<CatalogChange>>,
+    /// The stripes of new collections, as a power of two.
+    pub(crate) stripes_power: u32,
 }
 
 impl<'s> Ddl<'s> {
@@ -94,6 +96,7 @@ impl<'s> Ddl<'s> {
             builds,
             logged,
             noted,
+            stripes_power: store.stripes_power,
         })
     }
 
@@ -103,6 +106,35 @@ impl<'s> Ddl<'s> {
 
     pub(crate) fn ident(&mut self) -> Result<Ident> {
         self.state.next(self.store, &mut *self.txn)
+    }
+
+    /// An ident whose keys have so many stripes, as a power of two, if that can be.
+    pub(crate) fn striped_ident(&mut self, power: u32) -> Result<Ident> {
+        let ident = self.ident()?;
+        let can_be = power > 0 && !self.store.promises.only_writer;
+        match can_be.then(|| ident.striped(power)).flatten() {
+            Some(striped) => put_striped_format(&mut *self.txn).map(|()| striped),
+            None => Ok(ident),
+        }
+    }
+
+    /// Stores a collection without documents under another ident, with indexes of their own. What is stored of `old`
+    /// is dropped. Clients see no change.
+    pub(crate) fn put_elsewhere(
+        &mut self,
+        old: &Arc<Collection>,
+        new: CollectionVersion,
+    ) -> Result<Arc<Collection>> {
+        self.replace(old)?;
+        let key = new.ident.catalog_key(CatalogKey::Collection);
+        let doc = new.to_entry()?;
+        self.txn.put(Space::Catalog, &key, doc.as_bytes()).map_err(engine)?;
+        self.store.put_next_record(&mut *self.txn, &new)?;
+        let collection = Collection::new(new);
+        self.catalog.names.put(&collection);
+        self.note(Some(Arc::clone(old)), Some(&collection), false);
+        self.published.push(Arc::clone(&collection));
+        Ok(collection)
     }
 
     /// Stores a new collection, or a new version of one.
