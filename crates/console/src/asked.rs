@@ -11,14 +11,16 @@ use hyper::{Method, Request, StatusCode};
 use nagi_error::Code;
 
 use crate::client::Client;
+use crate::login::Login;
 use crate::refusal::Refusal;
 
 /// The largest body: a command that writes a document.
-const BODY_BYTES_MAX: usize = 2 << 20;
+pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
 /// The time that a client has to send it.
 const BODY_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// A request.
+#[derive(Clone)]
 pub(crate) struct Asked {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -28,6 +30,8 @@ pub(crate) struct Asked {
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
     pub(crate) client: Arc<Client>,
+    /// The login that it tries: as such it waits for its turn.
+    pub(crate) login: Option<Login>,
 }
 
 impl Asked {
@@ -73,6 +77,7 @@ impl Asked {
             peer,
             local,
             client,
+            login: None,
         })
     }
 

@@ -28,6 +28,7 @@ mod console;
 mod event;
 mod exported;
 mod figures;
+mod framing;
 mod growth;
 mod guard;
 mod history;

@@ -1,7 +1,7 @@
 //! Logs a user in on a connection of its own, as a driver does: SCRAM for users that are stored here, PLAIN for those
 //! of a directory.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -11,10 +11,14 @@ use nagi_server::{Connection, LoginClient, Peer, Server};
 use zeroize::Zeroizing;
 
 use crate::refusal::Refusal;
-use crate::sessions::run_on;
+use crate::sessions::{Token, run_on, token_of};
+use crate::visitors;
 
 /// The longest user name, password and name of a database.
 const TEXT_BYTES_MAX: usize = 4096;
+
+/// The longest request of a login: three texts, of which JSON may write each byte as six.
+pub(crate) const REQUEST_BYTES_MAX: usize = 128 << 10;
 
 /// Who wants to log in.
 pub(crate) struct Credentials {
@@ -22,6 +26,26 @@ pub(crate) struct Credentials {
     pub(crate) password: Zeroizing<String>,
     /// The database of the user, `$external` for one of a directory.
     pub(crate) db: String,
+}
+
+/// A login that is tried, before it has its turn.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Login {
+    /// Tells the user at an address from all others. Clients of one address may be different people, as behind a
+    /// proxy, and users may be tried by people who are not them.
+    pub(crate) of: Token,
+    /// A directory checks the password, which may take seconds.
+    pub(crate) is_external: bool,
+}
+
+impl Login {
+    /// The login of a user, or of nobody if the request does not say of whom.
+    pub(crate) fn new(address: IpAddr, user: Option<(&str, &str)>) -> Login {
+        let (name, db) = user.unwrap_or_default();
+        // Names have no NUL.
+        let of = token_of(&format!("{}\0{db}\0{name}", visitors::source(address)));
+        Login { of, is_external: db == "$external" }
+    }
 }
 
 /// A connection of a client of the console that is not logged in.
@@ -47,7 +71,7 @@ pub(crate) fn connect(
     Ok(connection)
 }
 
-/// Logs in. A refused login takes as long as the server delays it.
+/// Logs in. Takes the time of the hashes; the delay of a refusal is in the error.
 ///
 /// # Errors
 /// The server's error.
@@ -56,8 +80,18 @@ pub(crate) fn log_in(
     connection: &mut Connection,
     with: &Credentials,
 ) -> Result<(), Refusal> {
+    connection.leave_delays_to_caller();
+    let tried = try_to_log_in(server, connection, with);
+    tried.map_err(|refusal| refusal.after(connection.take_refusal_delay()))
+}
+
+fn try_to_log_in(
+    server: &Arc<Server>,
+    connection: &mut Connection,
+    with: &Credentials,
+) -> Result<(), Refusal> {
     if [&with.user, &*with.password, &with.db].iter().any(|text| text.len() > TEXT_BYTES_MAX) {
-        return Err(refused("The user name, password or database is too long"));
+        return Err(too_long());
     }
     if with.db == "$external" {
         let payload = Zeroizing::new(format!("\0{}\0{}", with.user, *with.password));
@@ -97,6 +131,10 @@ fn mechanism(
         true => Ok("SCRAM-SHA-1"),
         false => Ok("SCRAM-SHA-256"),
     }
+}
+
+pub(crate) fn too_long() -> Refusal {
+    refused("The user name, password or database is too long")
 }
 
 fn refused(message: &str) -> Refusal {
