@@ -6,7 +6,8 @@
 //! not read their replies count as silent after some seconds.
 //!
 //! A request that waits for its turn is as good as silent if its client has not logged in: it wants to, or a login is
-//! not required.
+//! not required. Of those of one address, one goes first that tries the login of the user whom most of them try: who
+//! guesses the passwords of one user pushes out no login of another.
 //!
 //! Without one of these, one gives its place to which a reply is sent, as a stream or a client that reads slowly, or
 //! where a user's request waits for its turn. First come clients that have not logged in, then those of the address
