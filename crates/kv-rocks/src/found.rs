@@ -73,7 +73,7 @@ pub fn examine(dir: &Path) -> Result<Examined> {
         // A repair was interrupted; the next start puts the files back.
         return Ok(Examined::NotRecorded);
     }
-    Ok(match compare(dir, &files, !marker::may_hold_data(dir))? {
+    Ok(match compare(dir, &files, marker::is_fresh(dir, ENGINE)?)? {
         Closed::Damaged(damaged) => Examined::Damaged(damaged),
         Closed::Unknown => Examined::NotRecorded,
         Closed::Whole(_) | Closed::Logged(_) => Examined::Unchanged,
