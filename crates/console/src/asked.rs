@@ -8,10 +8,11 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{self, HeaderMap};
 use hyper::{Method, Request, StatusCode};
+use nagi_bson::{DocBuf, json};
 use nagi_error::Code;
 
 use crate::client::Client;
-use crate::login::Login;
+use crate::login_turn::Login;
 use crate::refusal::Refusal;
 
 /// The largest body: a command that writes a document.
@@ -79,6 +80,17 @@ impl Asked {
             client,
             login: None,
         })
+    }
+
+    /// The body as a document; the text may be in the shell's notation.
+    ///
+    /// # Errors
+    /// If it is not one.
+    pub(crate) fn json(&self) -> Result<DocBuf, Refusal> {
+        let text = std::str::from_utf8(&self.body)
+            .map_err(|_| Refusal::bad_request("The request is not UTF-8"))?;
+        json::parse(text)
+            .map_err(|why| Refusal::bad_request(format!("The request is not JSON: {why}")))
     }
 
     /// The value of a cookie.

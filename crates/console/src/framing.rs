@@ -20,7 +20,7 @@ use crate::asked::BODY_BYTES_MAX;
 
 /// The longest line of a head. The library refuses heads that are longer as a whole.
 const LINE_BYTES_MAX: usize = 16 << 10;
-/// The longest line with the size of a chunk, and its extensions, which nobody reads.
+/// The longest line with the size of a chunk, and its extensions, which are not used.
 const SIZE_LINE_BYTES_MAX: usize = 256;
 /// The digits of a length, and those of the size of a chunk.
 const DIGITS_MAX: usize = 16;

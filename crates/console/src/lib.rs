@@ -35,6 +35,7 @@ mod history;
 mod http;
 mod latencies;
 mod login;
+mod login_turn;
 mod machine;
 mod open_metrics;
 mod patience;

@@ -1,7 +1,7 @@
 //! Logs a user in on a connection of its own, as a driver does: SCRAM for users that are stored here, PLAIN for those
 //! of a directory.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -10,15 +10,15 @@ use nagi_error::Code;
 use nagi_server::{Connection, LoginClient, Peer, Server};
 use zeroize::Zeroizing;
 
+use crate::asked::Asked;
 use crate::refusal::Refusal;
-use crate::sessions::{Token, run_on, token_of};
-use crate::visitors;
+use crate::sessions::run_on;
 
 /// The longest user name, password and name of a database.
 const TEXT_BYTES_MAX: usize = 4096;
 
 /// The longest request of a login: three texts, of which JSON may write each byte as six.
-pub(crate) const REQUEST_BYTES_MAX: usize = 128 << 10;
+const REQUEST_BYTES_MAX: usize = 128 << 10;
 
 /// Who wants to log in.
 pub(crate) struct Credentials {
@@ -26,26 +26,6 @@ pub(crate) struct Credentials {
     pub(crate) password: Zeroizing<String>,
     /// The database of the user, `$external` for one of a directory.
     pub(crate) db: String,
-}
-
-/// A login that is tried, before it has its turn.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Login {
-    /// Tells the user at an address from all others. Clients of one address may be different people, as behind a
-    /// proxy, and users may be tried by people who are not them.
-    pub(crate) of: Token,
-    /// A directory checks the password, which may take seconds.
-    pub(crate) is_external: bool,
-}
-
-impl Login {
-    /// The login of a user, or of nobody if the request does not say of whom.
-    pub(crate) fn new(address: IpAddr, user: Option<(&str, &str)>) -> Login {
-        let (name, db) = user.unwrap_or_default();
-        // Names have no NUL.
-        let of = token_of(&format!("{}\0{db}\0{name}", visitors::source(address)));
-        Login { of, is_external: db == "$external" }
-    }
 }
 
 /// A connection of a client of the console that is not logged in.
@@ -133,7 +113,21 @@ fn mechanism(
     }
 }
 
-pub(crate) fn too_long() -> Refusal {
+/// User, password and database of a request for a login.
+pub(crate) fn credentials(asked: &Asked) -> Result<Credentials, Refusal> {
+    if asked.body.len() > REQUEST_BYTES_MAX {
+        return Err(too_long());
+    }
+    let body = asked.json()?;
+    let text = |name: &str| {
+        let text = body.as_doc().get(name).as_str().map(str::to_owned);
+        text.ok_or_else(|| Refusal::bad_request(format!("The field '{name}' must be a string")))
+    };
+    let password = Zeroizing::new(text("password")?);
+    Ok(Credentials { user: text("user")?, password, db: text("db")? })
+}
+
+fn too_long() -> Refusal {
     refused("The user name, password or database is too long")
 }
 

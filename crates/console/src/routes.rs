@@ -4,7 +4,6 @@ use hyper::{Method, StatusCode};
 use nagi_bson::json::{self, JsonWriter};
 use nagi_bson::{DocBuf, Value, number};
 use nagi_error::Code;
-use zeroize::Zeroizing;
 
 use crate::alerts::SILENCE_SECS_MAX;
 use crate::answer::{Answer, bytes_answer, cookie_answer, json_answer};
@@ -12,7 +11,7 @@ use crate::asked::Asked;
 use crate::figures::{self, FIGURES, Kind};
 use crate::history::SPARSE_EVERY_MS;
 use crate::latencies::{Ended, KINDS};
-use crate::login::{self, Credentials, REQUEST_BYTES_MAX};
+use crate::login;
 use crate::machine::Reader;
 use crate::open_metrics;
 use crate::refusal::Refusal;
@@ -76,29 +75,8 @@ fn session(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     Ok(ok(json::to_relaxed(body.as_doc())))
 }
 
-/// The body as a document; the text may be in the shell's notation.
-fn body(asked: &Asked) -> Result<DocBuf, Refusal> {
-    let text = std::str::from_utf8(&asked.body)
-        .map_err(|_| Refusal::bad_request("The request is not UTF-8"))?;
-    json::parse(text).map_err(|why| Refusal::bad_request(format!("The request is not JSON: {why}")))
-}
-
-/// User, password and database of a request for a login.
-pub(crate) fn credentials(asked: &Asked) -> Result<Credentials, Refusal> {
-    if asked.body.len() > REQUEST_BYTES_MAX {
-        return Err(login::too_long());
-    }
-    let body = body(asked)?;
-    let text = |name: &str| {
-        let text = body.as_doc().get(name).as_str().map(str::to_owned);
-        text.ok_or_else(|| Refusal::bad_request(format!("The field '{name}' must be a string")))
-    };
-    let password = Zeroizing::new(text("password")?);
-    Ok(Credentials { user: text("user")?, password, db: text("db")? })
-}
-
 fn log_in(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
-    let with = credentials(asked)?;
+    let with = login::credentials(asked)?;
     let session = state.log_in(asked, &with, false)?;
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|error| Refusal::busy(error.to_string()))?;
@@ -117,7 +95,7 @@ fn log_out(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
 
 fn command(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     let session = state.session(asked)?;
-    let body = body(asked)?;
+    let body = asked.json()?;
     let db = body.as_doc().get("db");
     let db = db.as_str().ok_or_else(|| Refusal::bad_request("The field 'db' must be a string"))?;
     let command = body.as_doc().get("command").as_doc();
@@ -241,7 +219,7 @@ fn alerts(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
 fn silence(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     let session = state.session(asked)?;
     session.may_control(&state.server)?;
-    let body = body(asked)?;
+    let body = asked.json()?;
     let rule = body.as_doc().get("rule");
     let rule =
         rule.as_str().ok_or_else(|| Refusal::bad_request("The field 'rule' must be a string"))?;

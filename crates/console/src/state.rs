@@ -15,10 +15,10 @@ use crate::event::Event;
 use crate::growth::Growth;
 use crate::guard::Names;
 use crate::history::History;
-use crate::login::{self, Credentials, Login};
+use crate::login::{self, Credentials};
+use crate::login_turn::Login;
 use crate::places::{Place, Places};
 use crate::refusal::Refusal;
-use crate::routes;
 use crate::sessions::{Session, Sessions, hex, token_of};
 use crate::streams::Streams;
 use crate::visitors::{self, CONNECTIONS_MAX};
@@ -28,8 +28,8 @@ use crate::visitors::{self, CONNECTIONS_MAX};
 const LOGINS_MAX: usize = 8;
 /// The same for users of a directory: it may answer late, which is not to delay the logins of others.
 const DIRECTORY_LOGINS_MAX: usize = 4;
-/// A refused login keeps its place for this time, whether or not its client waits: so 16 passwords a second are
-/// hashed in vain at most, and 8 of one user from one address, however many connections try.
+/// A refused login keeps its place for this time, whether or not its client waits: so 16 wrong passwords a second
+/// are hashed at most, and 8 of one user from one address, however many connections try.
 pub(crate) const REFUSED_KEEPS: Duration = Duration::from_millis(500);
 /// Logins of one user from one address that wait for their turn. The last one of them has it within [`WAIT_MAX`] if all
 /// others are refused: each place takes two in a second. Other users have places among the connections.
@@ -165,7 +165,7 @@ impl State {
     /// The login that a request tries: of a browser, or of a scraper that is not known yet.
     pub(crate) fn login(&self, asked: &Asked) -> Option<Login> {
         let with = match asked.path.as_str() {
-            "/api/login" => routes::credentials(asked).ok(),
+            "/api/login" => login::credentials(asked).ok(),
             "/metrics" if self.server.requires_login() => {
                 let header = asked.header(hyper::header::AUTHORIZATION)?;
                 if self.sessions.has(&token_of(header)) {

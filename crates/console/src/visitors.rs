@@ -6,7 +6,7 @@
 //! not read their replies count as silent after some seconds.
 //!
 //! A request that waits for its turn is as good as silent if its client has not logged in: it wants to, or a login is
-//! not required. Of those of one address, one goes first that tries the login of the user whom most of them try: who
+//! not required. Of those of one address, one goes first that tries the login of the user that most of them try: who
 //! guesses the passwords of one user pushes out no login of another.
 //!
 //! Without one of these, one gives its place to which a reply is sent, as a stream or a client that reads slowly, or
@@ -167,7 +167,7 @@ impl Visit {
     }
 
     /// A request has arrived as a whole and waits for its turn; `is_known`: that of a user who has logged in; `login`:
-    /// of whom it tries the login.
+    /// of that it tries the login.
     pub(crate) fn serve(self: &Arc<Visit>, is_known: bool, login: Option<Token>) -> Serving {
         if let Some(guest) = self.visitors.open.lock().guest(self.id) {
             guest.requests += 1;

@@ -73,8 +73,8 @@ struct Arguments {
 const WRONG_USAGE: u8 = 2;
 
 /// Runs `nagi doctor ARGS...` and returns the exit code. `read_config` returns the defaults, from the
-/// configuration file if one is named. `examine` compares the files of a data directory. `meant` returns a text that suggests the most similar of the known names. The
-/// program prints the help, from [`FLAGS`].
+/// configuration file if one is named. `examine` compares the files of a data directory. `meant` returns a text that
+/// suggests the most similar of the known names. The program prints the help, from [`FLAGS`].
 pub fn run(
     args: &[String],
     read_config: impl Fn(Option<&str>) -> Result<Defaults, String>,

@@ -48,7 +48,7 @@ pub(crate) fn renew_identity(files: &Path, keys: Option<&Keys>) -> Result<()> {
     Ok(())
 }
 
-/// What is known of the files of a data directory that nobody uses, without opening the database.
+/// What is known of the files of a data directory that is not in use, without opening the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Examined {
     /// They are those that the last orderly shutdown recorded.

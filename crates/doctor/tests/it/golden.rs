@@ -6,8 +6,8 @@
 //!   ---
 //!   warning: ...
 //!
-//! Besides paths, `== data`, `== data_files`, `== history`, `== measured`, `== budget`, `== through_cache`, `== exposure` and
-//! `== server` give the other facts, as `name=value` or as lines of numbers.
+//! Besides paths, `== data`, `== data_files`, `== history`, `== measured`, `== budget`, `== through_cache`,
+//! `== exposure` and `== server` give the other facts, as `name=value` or as lines of numbers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
