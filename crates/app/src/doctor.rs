@@ -1,18 +1,37 @@
 //! `nagi doctor`: supplies the checks of the machine with the options of a server.
 
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
 use nagi_bson::DocBuf;
-use nagi_doctor::Defaults;
-use nagi_host::EngineKind;
+use nagi_doctor::{DataFiles, Defaults};
+use nagi_host::{DataFiles as Found, EngineKind, Examined};
 
 use crate::options::{self, Options, Request};
 use crate::{exposure, memory};
 
 /// Runs `nagi doctor ARGS...`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    ExitCode::from(nagi_doctor::run(args, config, options::meant_option))
+    ExitCode::from(nagi_doctor::run(args, config, examine, options::meant_option))
+}
+
+/// Compares the files of a data directory with what the last orderly shutdown recorded, as a start does.
+fn examine(folder: &Path) -> DataFiles {
+    let no_record = "there is no record of an orderly shutdown; a start reads and checks the log, as after a crash";
+    match nagi_host::examine(folder) {
+        Ok(Found::Examined(Examined::Unchanged)) => DataFiles::Unchanged,
+        Ok(Found::Examined(Examined::Damaged(texts))) => DataFiles::Damaged(texts),
+        Ok(Found::Examined(Examined::NotRecorded)) => DataFiles::NotCompared(no_record.to_owned()),
+        Ok(Found::InUse) => DataFiles::NotCompared("a server uses the data directory".to_owned()),
+        Ok(Found::NoRecord) => {
+            DataFiles::NotCompared("there are no files whose sizes are recorded".to_owned())
+        }
+        Err(nagi_kv::Error::Io(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+            DataFiles::NotCompared(format!("this user may not read the files: {error}"))
+        }
+        Err(error) => DataFiles::Unreadable(error.to_string()),
+    }
 }
 
 /// Data directory, connections, memory budget and way of reading of a configuration file, or the defaults of a server

@@ -28,7 +28,7 @@ pub(crate) static TABLE: &[Row] = &[
         name: "breadth",
         about: "every kind of operation beside an older binary, and by that beside MongoDB",
         usage: &[
-            "[--nagi PATH] [--peer-nagi PATH] [--dbpath DIR] [--documents N] [--rounds N]",
+            "[--nagi PATH] [--peer-nagi PATH] [--dbpath DIR] [--documents N, 100000 to 100000000] [--rounds N]",
             "[--only TEXT] [--server-option=--NAME=VALUE]...",
             "[--bare true] the storage engine alone does the same work, all of it",
             "[--count true] instructions for a document, in valgrind; [--perf DIR] recordings for bench/flames.sh",

@@ -8,17 +8,20 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{self, HeaderMap};
 use hyper::{Method, Request, StatusCode};
+use nagi_bson::{DocBuf, json};
 use nagi_error::Code;
 
 use crate::client::Client;
+use crate::login_turn::Login;
 use crate::refusal::Refusal;
 
 /// The largest body: a command that writes a document.
-const BODY_BYTES_MAX: usize = 2 << 20;
+pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
 /// The time that a client has to send it.
 const BODY_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// A request.
+#[derive(Clone)]
 pub(crate) struct Asked {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -28,6 +31,8 @@ pub(crate) struct Asked {
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
     pub(crate) client: Arc<Client>,
+    /// The login that it tries: as such it waits for its turn.
+    pub(crate) login: Option<Login>,
 }
 
 impl Asked {
@@ -73,7 +78,19 @@ impl Asked {
             peer,
             local,
             client,
+            login: None,
         })
+    }
+
+    /// The body as a document; the text may be in the shell's notation.
+    ///
+    /// # Errors
+    /// If it is not one.
+    pub(crate) fn json(&self) -> Result<DocBuf, Refusal> {
+        let text = std::str::from_utf8(&self.body)
+            .map_err(|_| Refusal::bad_request("The request is not UTF-8"))?;
+        json::parse(text)
+            .map_err(|why| Refusal::bad_request(format!("The request is not JSON: {why}")))
     }
 
     /// The value of a cookie.

@@ -2,13 +2,13 @@
 //! of the operator whose browser shows it.
 //!
 //! ```text
-//!   Host            a name of this machine or an address     DNS rebinding
+//!   Host, target    a name of this machine or an address     DNS rebinding
 //!   Origin, Sec-Fetch-Site   this origin, if the browser says    reads and writes of other pages
 //!   x-nagi-console, content-type   of every request that changes    forms, which cannot set them
 //! ```
 
-use hyper::Method;
-use hyper::header::{self, HeaderMap};
+use hyper::header;
+use hyper::{Method, Request};
 
 use crate::refusal::Refusal;
 
@@ -27,7 +27,8 @@ pub struct Names {
 ///
 /// # Errors
 /// If it may come from a page of another origin.
-pub(crate) fn check(method: &Method, headers: &HeaderMap, names: &Names) -> Result<(), Refusal> {
+pub(crate) fn check<B>(request: &Request<B>, names: &Names) -> Result<(), Refusal> {
+    let (method, headers) = (request.method(), request.headers());
     let text = |name: &str| {
         let mut all = headers.get_all(name).iter();
         match (all.next(), all.next()) {
@@ -40,11 +41,18 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap, names: &Names) -> Resu
         text(name).map_err(|name| Refusal::bad_request(format!("The header '{name}' is not valid")))
     };
     let host = text("host")?.ok_or_else(|| Refusal::bad_request("The header 'host' is missing"))?;
-    if !names.has(host) {
+    // A request as to a proxy names the host in its target, too, which counts then (RFC 9112, 3.2.2). Other schemes
+    // are refused with it: the console is none of their servers.
+    let target = request.uri();
+    let named = target.authority().map(|authority| authority.as_str());
+    let is_foreign = named.is_some_and(|named| named.contains('@') || !names.has(named))
+        || !matches!(target.scheme_str(), None | Some("http" | "https"));
+    if is_foreign || !names.has(host) {
         return Err(Refusal::forbidden(
             "The console is addressed by a name that is not this machine's: use its address, or localhost",
         ));
     }
+    let host = named.unwrap_or(host);
     let foreign = || Refusal::forbidden("Pages of another origin may not use the console");
     let is_own = |origin: &str| {
         origin.strip_prefix("http://") == Some(host)
@@ -96,9 +104,15 @@ mod tests {
     use super::*;
 
     fn checked(method: Method, set: &[(&str, &str)]) -> bool {
-        let mut headers = HeaderMap::new();
+        checked_at("/", method, set)
+    }
+
+    fn checked_at(target: &str, method: Method, set: &[(&str, &str)]) -> bool {
+        let mut request = Request::new(());
+        *request.method_mut() = method;
+        *request.uri_mut() = target.parse().unwrap();
         for (name, value) in set {
-            headers.append(
+            request.headers_mut().append(
                 HeaderName::from_bytes(name.as_bytes()).unwrap(),
                 HeaderValue::from_str(value).unwrap(),
             );
@@ -107,7 +121,7 @@ mod tests {
             own: vec!["db1.example.com".into()],
             origins: vec!["https://db.example.com:8443".into()],
         };
-        check(&method, &headers, &names).is_ok()
+        check(&request, &names).is_ok()
     }
 
     #[test]
@@ -136,6 +150,27 @@ mod tests {
         }
         assert!(!checked(Method::GET, &[]));
         assert!(!checked(Method::GET, &[("host", "localhost"), ("host", "evil.com")]));
+    }
+
+    #[test]
+    fn the_host_of_a_target_counts() {
+        let own = [("host", "127.0.0.1:28017")];
+        for (good, target) in [
+            (true, "http://127.0.0.1:28017/api/command"),
+            (true, "http://localhost/"),
+            (false, "http://evil.com/api/command"),
+            (false, "http://localhost@evil.com/"),
+            (false, "http://evil.com@localhost/"),
+            (false, "http://localhost.evil.com/"),
+            (false, "ftp://localhost/"),
+        ] {
+            assert_eq!(checked_at(target, Method::GET, &own), good, "{target}");
+        }
+        // The other way round, too.
+        assert!(!checked_at("http://localhost/", Method::GET, &[("host", "evil.com")]));
+        let origin = [own[0], ("origin", "http://127.0.0.1:28017")];
+        assert!(checked_at("http://127.0.0.1:28017/", Method::GET, &origin));
+        assert!(!checked_at("http://127.0.0.1:1/", Method::GET, &origin));
     }
 
     #[test]

@@ -18,10 +18,12 @@ use tokio::sync::oneshot;
 use crate::answer::{self, Answer, bytes_answer};
 use crate::asked::Asked;
 use crate::client::{Client, Waits};
+use crate::framing::Strict;
 use crate::patience::Patience;
+use crate::places::Place;
 use crate::refusal::Refusal;
-use crate::routes::ROUTES;
-use crate::state::{REPLY_UNIT, State};
+use crate::routes::{ROUTES, Run};
+use crate::state::{REFUSED_KEEPS, REPLY_UNIT, State};
 use crate::visitors::{CONNECTIONS_MAX, Serving, Visit, Visitors};
 use crate::{assets, guard, stream};
 
@@ -95,6 +97,7 @@ async fn serve(state: Arc<State>, socket: TcpStream, peer: SocketAddr, visit: Vi
     let _ = socket.set_nodelay(true);
     let _ = rustix::net::sockopt::set_tcp_user_timeout(&socket, VANISHED_AFTER.as_millis() as u32);
     let socket = Patience::new(socket, UNREAD_MAX).shown_in(visit.unread().clone());
+    let socket = Strict::new(socket);
     let visit = Arc::new(visit);
     let service = service_fn(move |request| {
         let (state, visit) = (state.clone(), visit.clone());
@@ -122,10 +125,12 @@ async fn answer(
     // The client leaves: this future is dropped.
     let _waits = Waits(client.clone());
     let is_metrics = request.uri().path() == "/metrics";
-    let answered = match guard::check(request.method(), request.headers(), &state.names) {
+    let answered = match guard::check(&request, &state.names) {
         Ok(()) => match Asked::read(request, peer, local, client).await {
-            Ok(asked) => {
-                let serving = visit.serve(state.knows(&asked));
+            Ok(mut asked) => {
+                asked.login = state.login(&asked);
+                let login = asked.login.as_ref().map(|login| login.of);
+                let serving = visit.serve(state.knows(&asked), login);
                 let answered = route(state, asked, &serving).await;
                 serving.sends();
                 answered.map(|answer| answer::tied(answer, serving))
@@ -164,17 +169,13 @@ async fn route(state: Arc<State>, mut asked: Asked, serving: &Serving) -> Result
         let status = if known { StatusCode::METHOD_NOT_ALLOWED } else { StatusCode::NOT_FOUND };
         return Err(Refusal::new(status, Code::COMMAND_NOT_FOUND, "There is nothing at this path"));
     };
-    let place = state.place(&asked).await?;
-    serving.runs();
     let replies = state.replies.clone();
-    let ran = tokio::task::spawn_blocking(move || {
-        nagi_server::set_log_context("console");
-        // The thread keeps the place when the client does not wait for it.
-        run(&state, &asked).map(|answer| (answer, place))
-    });
-    let ran = ran.await;
-    let (answer, _place) =
-        ran.unwrap_or_else(|_| Err(Refusal::busy("The request ended unexpectedly")))?;
+    let mut ran = take_turn(&state, *run, asked.clone(), serving).await;
+    if ran.as_ref().is_err_and(|refusal| refusal.is_login_ended) {
+        asked.login = state.login(&asked);
+        ran = take_turn(&state, *run, asked, serving).await;
+    }
+    let (answer, _place) = ran?;
     let length = answer::length(&answer);
     if length <= FREE_BYTES {
         return Ok(answer);
@@ -185,4 +186,39 @@ async fn route(state: Arc<State>, mut asked: Asked, serving: &Serving) -> Result
         Ok(Ok(permits)) => Ok(answer::tied(answer, permits)),
         _ => Err(Refusal::busy("Too many replies wait for clients that do not read them")),
     }
+}
+
+/// Runs a request when its turn has come. The answer keeps the place.
+async fn take_turn(
+    state: &Arc<State>,
+    run: Run,
+    asked: Asked,
+    serving: &Serving,
+) -> Result<(Answer, Place), Refusal> {
+    let place = state.place(&asked).await?;
+    serving.runs();
+    let state = state.clone();
+    let ran = tokio::task::spawn_blocking(move || {
+        nagi_server::set_log_context("console");
+        // The thread keeps the place when the client does not wait for it.
+        let refusal = match run(&state, &asked) {
+            Ok(answer) => return Ok((answer, place)),
+            Err(refusal) => refusal,
+        };
+        if asked.login.is_some() && refusal.status == StatusCode::UNAUTHORIZED {
+            tokio::spawn(async move {
+                tokio::time::sleep(REFUSED_KEEPS).await;
+                drop(place);
+            });
+        }
+        Err(refusal)
+    });
+    let ran = ran.await.unwrap_or_else(|_| Err(Refusal::busy("The request ended unexpectedly")));
+    if let Err(refusal) = &ran
+        && !refusal.delay.is_zero()
+    {
+        serving.waits();
+        tokio::time::sleep(refusal.delay).await;
+    }
+    ran
 }

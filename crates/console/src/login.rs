@@ -10,11 +10,15 @@ use nagi_error::Code;
 use nagi_server::{Connection, LoginClient, Peer, Server};
 use zeroize::Zeroizing;
 
+use crate::asked::Asked;
 use crate::refusal::Refusal;
 use crate::sessions::run_on;
 
 /// The longest user name, password and name of a database.
 const TEXT_BYTES_MAX: usize = 4096;
+
+/// The longest request of a login: three texts, of which JSON may write each byte as six.
+const REQUEST_BYTES_MAX: usize = 128 << 10;
 
 /// Who wants to log in.
 pub(crate) struct Credentials {
@@ -47,7 +51,7 @@ pub(crate) fn connect(
     Ok(connection)
 }
 
-/// Logs in. A refused login takes as long as the server delays it.
+/// Logs in. Takes the time of the hashes; the delay of a refusal is in the error.
 ///
 /// # Errors
 /// The server's error.
@@ -56,8 +60,18 @@ pub(crate) fn log_in(
     connection: &mut Connection,
     with: &Credentials,
 ) -> Result<(), Refusal> {
+    connection.leave_delays_to_caller();
+    let tried = try_to_log_in(server, connection, with);
+    tried.map_err(|refusal| refusal.after(connection.take_refusal_delay()))
+}
+
+fn try_to_log_in(
+    server: &Arc<Server>,
+    connection: &mut Connection,
+    with: &Credentials,
+) -> Result<(), Refusal> {
     if [&with.user, &*with.password, &with.db].iter().any(|text| text.len() > TEXT_BYTES_MAX) {
-        return Err(refused("The user name, password or database is too long"));
+        return Err(too_long());
     }
     if with.db == "$external" {
         let payload = Zeroizing::new(format!("\0{}\0{}", with.user, *with.password));
@@ -97,6 +111,24 @@ fn mechanism(
         true => Ok("SCRAM-SHA-1"),
         false => Ok("SCRAM-SHA-256"),
     }
+}
+
+/// User, password and database of a request for a login.
+pub(crate) fn credentials(asked: &Asked) -> Result<Credentials, Refusal> {
+    if asked.body.len() > REQUEST_BYTES_MAX {
+        return Err(too_long());
+    }
+    let body = asked.json()?;
+    let text = |name: &str| {
+        let text = body.as_doc().get(name).as_str().map(str::to_owned);
+        text.ok_or_else(|| Refusal::bad_request(format!("The field '{name}' must be a string")))
+    };
+    let password = Zeroizing::new(text("password")?);
+    Ok(Credentials { user: text("user")?, password, db: text("db")? })
+}
+
+fn too_long() -> Refusal {
+    refused("The user name, password or database is too long")
 }
 
 fn refused(message: &str) -> Refusal {

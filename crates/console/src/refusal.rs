@@ -1,5 +1,7 @@
 //! Errors of the interface itself. Errors of commands are their replies.
 
+use std::time::Duration;
+
 use hyper::StatusCode;
 use hyper::header::{self, HeaderValue};
 use nagi_bson::{Doc, DocBuf, json};
@@ -14,6 +16,10 @@ pub(crate) struct Refusal {
     code: i32,
     code_name: String,
     message: String,
+    /// How long the client must wait for it.
+    pub(crate) delay: Duration,
+    /// A login that was remembered has ended: the request may be repeated as one that logs in.
+    pub(crate) is_login_ended: bool,
 }
 
 impl Refusal {
@@ -23,6 +29,8 @@ impl Refusal {
             code: code.0,
             code_name: code.name().into_owned(),
             message: message.into(),
+            delay: Duration::ZERO,
+            is_login_ended: false,
         }
     }
 
@@ -39,6 +47,10 @@ impl Refusal {
         Refusal::new(StatusCode::UNAUTHORIZED, Code::UNAUTHORIZED, text)
     }
 
+    pub(crate) fn login_ended() -> Refusal {
+        Refusal { is_login_ended: true, ..Refusal::login_required() }
+    }
+
     pub(crate) fn busy(message: impl Into<String>) -> Refusal {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         Refusal::new(status, Code::OPERATION_FAILED, message)
@@ -48,7 +60,13 @@ impl Refusal {
     pub(crate) fn of_reply(status: StatusCode, reply: Doc<'_>) -> Refusal {
         let text = |name: &str| reply.get(name).as_str().unwrap_or("").to_owned();
         let code = nagi_bson::number::as_f64(reply.get("code")).unwrap_or(0.0) as i32;
-        Refusal { status, code, code_name: text("codeName"), message: text("errmsg") }
+        let (code_name, message) = (text("codeName"), text("errmsg"));
+        Refusal { code, code_name, message, ..Refusal::new(status, Code::OPERATION_FAILED, "") }
+    }
+
+    /// The same refusal, which the client gets after this time.
+    pub(crate) fn after(self, delay: Duration) -> Refusal {
+        Refusal { delay, ..self }
     }
 
     pub(crate) fn answer(&self) -> Answer {

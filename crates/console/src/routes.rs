@@ -1,12 +1,9 @@
 //! The interface's paths: one row each.
 
-use std::fmt::Write;
-
 use hyper::{Method, StatusCode};
 use nagi_bson::json::{self, JsonWriter};
 use nagi_bson::{DocBuf, Value, number};
 use nagi_error::Code;
-use zeroize::Zeroizing;
 
 use crate::alerts::SILENCE_SECS_MAX;
 use crate::answer::{Answer, bytes_answer, cookie_answer, json_answer};
@@ -14,19 +11,19 @@ use crate::asked::Asked;
 use crate::figures::{self, FIGURES, Kind};
 use crate::history::SPARSE_EVERY_MS;
 use crate::latencies::{Ended, KINDS};
-use crate::login::Credentials;
+use crate::login;
 use crate::machine::Reader;
 use crate::open_metrics;
 use crate::refusal::Refusal;
 use crate::sample::{EVERY_MS, Moment, Sample};
-use crate::sessions::token_of;
+use crate::sessions::{hex, token_of};
 use crate::state::State;
 use crate::watched;
 
 /// The largest reply of a command as JSON, where one character may be six.
 const JSON_BYTES_MAX: usize = 8 << 20;
 
-type Run = fn(&State, &Asked) -> Result<Answer, Refusal>;
+pub(crate) type Run = fn(&State, &Asked) -> Result<Answer, Refusal>;
 
 /// Method, path, function. The function runs on a thread of its own and may block.
 pub(crate) static ROUTES: &[(Method, &str, Run)] = &[
@@ -53,14 +50,15 @@ fn ok(text: String) -> Answer {
 
 /// Who is logged in, and what one may know before: the versions are in every `hello`.
 fn session(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
-    let user = state.session(asked).ok().and_then(|session| session.user());
+    let session = state.session(asked).ok();
+    let user = session.as_ref().and_then(|session| session.user());
     let status = DocBuf::build(|out| state.server.write_status(out));
     let status = status.as_doc();
     let may_know = user.is_some() || !state.server.requires_login();
     let body = DocBuf::build(|out| {
         out.put("authorization", state.server.requires_login());
-        out.put("user", user.as_ref().map_or(Value::Null, |(name, _)| Value::String(name)));
-        out.put("db", user.as_ref().map_or(Value::Null, |(_, db)| Value::String(db)));
+        out.put("user", user.map_or(Value::Null, |(name, _)| Value::String(name)));
+        out.put("db", user.map_or(Value::Null, |(_, db)| Value::String(db)));
         out.put("version", state.about.version.as_str());
         out.put("compatibleVersion", nagi_server::COMPATIBLE_VERSION);
         if !may_know {
@@ -77,28 +75,12 @@ fn session(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     Ok(ok(json::to_relaxed(body.as_doc())))
 }
 
-/// The body as a document; the text may be in the shell's notation.
-fn body(asked: &Asked) -> Result<DocBuf, Refusal> {
-    let text = std::str::from_utf8(&asked.body)
-        .map_err(|_| Refusal::bad_request("The request is not UTF-8"))?;
-    json::parse(text).map_err(|why| Refusal::bad_request(format!("The request is not JSON: {why}")))
-}
-
 fn log_in(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
-    let body = body(asked)?;
-    let text = |name: &str| {
-        let text = body.as_doc().get(name).as_str().map(str::to_owned);
-        text.ok_or_else(|| Refusal::bad_request(format!("The field '{name}' must be a string")))
-    };
-    let password = Zeroizing::new(text("password")?);
-    let with = Credentials { user: text("user")?, password, db: text("db")? };
+    let with = login::credentials(asked)?;
     let session = state.log_in(asked, &with, false)?;
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|error| Refusal::busy(error.to_string()))?;
-    let text = random.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
+    let text = hex(&random);
     state.sessions.add(token_of(&text), session);
     Ok(cookie_answer(&format!("{}={text}; HttpOnly; SameSite=Strict; Path=/", state.cookie)))
 }
@@ -113,7 +95,7 @@ fn log_out(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
 
 fn command(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     let session = state.session(asked)?;
-    let body = body(asked)?;
+    let body = asked.json()?;
     let db = body.as_doc().get("db");
     let db = db.as_str().ok_or_else(|| Refusal::bad_request("The field 'db' must be a string"))?;
     let command = body.as_doc().get("command").as_doc();
@@ -237,7 +219,7 @@ fn alerts(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
 fn silence(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     let session = state.session(asked)?;
     session.may_control(&state.server)?;
-    let body = body(asked)?;
+    let body = asked.json()?;
     let rule = body.as_doc().get("rule");
     let rule =
         rule.as_str().ok_or_else(|| Refusal::bad_request("The field 'rule' must be a string"))?;

@@ -4,6 +4,7 @@
 //! side. They are the same as those of any client: `currentOp` shows them, and they end with the session.
 
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,14 @@ pub(crate) fn token_of(text: &str) -> Token {
     Sha256::digest(text.as_bytes()).into()
 }
 
+/// The digits of random or hashed bytes.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// A connection for requests that follow each other.
 struct Kept {
     connection: Connection,
@@ -72,6 +81,8 @@ impl Kept {
 pub(crate) struct Session {
     /// Never runs commands: others are made like it.
     first: Mutex<Connection>,
+    /// Name and database of the user.
+    user: Option<(String, String)>,
     idle: Mutex<Vec<Kept>>,
     since: Instant,
     used: Mutex<Instant>,
@@ -81,7 +92,9 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(connection: Connection, is_scraper: bool) -> Session {
         let now = Instant::now();
+        let user = connection.user_name();
         Session {
+            user: user.map(|(name, db)| (name.to_owned(), db.to_owned())),
             first: Mutex::new(connection),
             idle: Mutex::default(),
             since: now,
@@ -91,9 +104,8 @@ impl Session {
     }
 
     /// Name and database of the user.
-    pub(crate) fn user(&self) -> Option<(String, String)> {
-        let first = self.first.lock();
-        first.user_name().map(|(name, db)| (name.to_owned(), db.to_owned()))
+    pub(crate) fn user(&self) -> Option<(&str, &str)> {
+        self.user.as_ref().map(|(name, db)| (&**name, &**db))
     }
 
     /// Runs a command. Its reply may be an error.
@@ -128,7 +140,7 @@ impl Session {
         let reply = run_on(server, &mut kept.connection, db, body);
         kept.served.set(None);
         let reply = reply?;
-        let is_same = kept.connection.user_name() == self.first.lock().user_name();
+        let is_same = kept.connection.user_name() == self.user();
         let mut idle = self.idle.lock();
         if is_same && !changes_connection(body) && idle.len() < KEPT_MAX {
             idle.push(kept);
@@ -169,6 +181,17 @@ impl Session {
             true => Ok(()),
             false => Err(Refusal::of_reply(hyper::StatusCode::FORBIDDEN, reply.as_doc())),
         }
+    }
+
+    /// Whether the user still exists with the password by which it logged in. Costs little unless users or roles have
+    /// changed.
+    ///
+    /// # Errors
+    /// If the users cannot be read.
+    fn is_proved(&self) -> Result<bool, Refusal> {
+        let mut first = self.first.lock();
+        let is_proved = first.is_login_proved();
+        is_proved.map_err(|error| Refusal::busy(error.message().to_owned()))
     }
 
     fn has_ended(&self, now: Instant) -> bool {
@@ -220,16 +243,27 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// The session of a token, if it has not ended. Counts as a use of it.
-    pub(crate) fn find(&self, token: &Token) -> Option<Arc<Session>> {
+    ///
+    /// # Errors
+    /// If the users have changed, and cannot be read.
+    pub(crate) fn find(&self, token: &Token) -> Result<Option<Arc<Session>>, Refusal> {
         let now = Instant::now();
-        let mut all = self.by_token.lock();
-        let session = all.get(token)?.clone();
-        if session.has_ended(now) {
-            all.remove(token);
-            return None;
+        let Some(session) = self.by_token.lock().get(token).cloned() else { return Ok(None) };
+        // Without the lock: it may read users.
+        if session.has_ended(now) || !session.is_proved()? {
+            self.end(token, &session);
+            return Ok(None);
         }
         *session.used.lock() = now;
-        Some(session)
+        Ok(Some(session))
+    }
+
+    /// Removes a session, unless its token has another one by now.
+    fn end(&self, token: &Token, session: &Arc<Session>) {
+        let mut all = self.by_token.lock();
+        if all.get(token).is_some_and(|found| Arc::ptr_eq(found, session)) {
+            all.remove(token);
+        }
     }
 
     pub(crate) fn add(&self, token: Token, session: Arc<Session>) {
@@ -253,18 +287,25 @@ impl Sessions {
 
     /// The user of a session. No use of it.
     pub(crate) fn user(&self, token: &Token) -> Option<(String, String)> {
-        let session = self.by_token.lock().get(token)?.clone();
-        session.user()
+        self.by_token.lock().get(token)?.user.clone()
     }
 
     pub(crate) fn remove(&self, token: &Token) {
         self.by_token.lock().remove(token);
     }
 
-    /// Ends what was not used for long.
+    /// Ends what was not used for long, and logins that no longer count.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
         self.by_token.lock().retain(|_, session| !session.has_ended(now));
+        let all: Vec<_> =
+            self.by_token.lock().iter().map(|(token, session)| (*token, session.clone())).collect();
+        for (token, session) in all {
+            // Users that cannot be read now are no reason.
+            if session.is_proved() == Ok(false) {
+                self.end(&token, &session);
+            }
+        }
     }
 
     /// The session of everyone, which `connect` begins.

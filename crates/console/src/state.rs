@@ -16,23 +16,37 @@ use crate::growth::Growth;
 use crate::guard::Names;
 use crate::history::History;
 use crate::login::{self, Credentials};
+use crate::login_turn::Login;
 use crate::places::{Place, Places};
 use crate::refusal::Refusal;
-use crate::sessions::{Session, Sessions, token_of};
+use crate::sessions::{Session, Sessions, hex, token_of};
 use crate::streams::Streams;
 use crate::visitors::{self, CONNECTIONS_MAX};
 
-/// Logins that are tried at the same time: a refused one occupies its thread as long as the server delays it. One
-/// address has half of them.
+/// Logins that are tried at the same time, of which one user at one address has half. Each takes the time of its
+/// hashes, and a refused one keeps its place for [`REFUSED_KEEPS`].
 const LOGINS_MAX: usize = 8;
+/// The same for users of a directory: it may answer late, which is not to delay the logins of others.
+const DIRECTORY_LOGINS_MAX: usize = 4;
+/// A refused login keeps its place for this time, whether or not its client waits: so 16 wrong passwords a second
+/// are hashed at most, and 8 of one user from one address, however many connections try.
+pub(crate) const REFUSED_KEEPS: Duration = Duration::from_millis(500);
+/// Logins of one user from one address that wait for their turn. The last one of them has it within [`WAIT_MAX`] if all
+/// others are refused: each place takes two in a second. Other users have places among the connections.
+const LOGINS_WAITING_MAX: usize = 48;
+const _: () = assert!(LOGINS_WAITING_MAX + LOGINS_MAX / 2 < CONNECTIONS_MAX);
+const _: () = assert!(
+    (LOGINS_WAITING_MAX / (LOGINS_MAX / 2)) as u128 * REFUSED_KEEPS.as_millis()
+        < WAIT_MAX.as_millis()
+);
 /// Commands that run at the same time, of which one user has half.
 const COMMANDS_MAX: usize = 8;
 /// Other requests that run at the same time. They take milliseconds.
 const OTHERS_MAX: usize = 8;
-pub(crate) const PLACES_MAX: usize = LOGINS_MAX + COMMANDS_MAX + OTHERS_MAX;
+pub(crate) const PLACES_MAX: usize = LOGINS_MAX + DIRECTORY_LOGINS_MAX + COMMANDS_MAX + OTHERS_MAX;
 // Requests that run keep their connections: there are others that give way.
 const _: () = assert!(PLACES_MAX < CONNECTIONS_MAX);
-/// Logins of one address, or commands of one user, that wait for their turn: twice its share.
+/// Commands of one user that wait for their turn: twice its share.
 const WAITING_MAX: usize = 8;
 /// Other requests that wait: as many as there are connections, since they soon have their turn.
 const OTHERS_WAITING_MAX: usize = CONNECTIONS_MAX;
@@ -60,6 +74,7 @@ pub(crate) struct State {
     pub(crate) alerts: Option<Arc<alerts::Watch>>,
     pub(crate) sessions: Sessions,
     logins: Arc<Places>,
+    directory_logins: Arc<Places>,
     commands: Arc<Places>,
     others: Arc<Places>,
     /// Units of large replies.
@@ -102,7 +117,8 @@ impl State {
             events: broadcast::Sender::new(32),
             alerts,
             sessions: Sessions::default(),
-            logins: Places::new(LOGINS_MAX, LOGINS_MAX / 2, WAITING_MAX, WAIT_MAX),
+            logins: login_places(LOGINS_MAX),
+            directory_logins: login_places(DIRECTORY_LOGINS_MAX),
             commands: Places::new(COMMANDS_MAX, COMMANDS_MAX / 2, WAITING_MAX, WAIT_MAX),
             others: Places::new(OTHERS_MAX, OTHERS_MAX, OTHERS_WAITING_MAX, WAIT_MAX),
             replies: Arc::new(Semaphore::new(REPLIES_BYTES_MAX / REPLY_UNIT)),
@@ -115,14 +131,11 @@ impl State {
     /// # Errors
     /// If its turn does not come in time, or too many requests of its client wait.
     pub(crate) async fn place(&self, asked: &Asked) -> Result<Place, Refusal> {
-        let address = || visitors::source(asked.peer.ip()).to_string();
-        let path = asked.path.as_str();
-        let (places, client) = if path == "/api/login" || self.is_new_scraper(asked) {
-            (&self.logins, address())
-        } else if path == "/api/command" {
-            (&self.commands, self.user(asked).unwrap_or_else(address))
-        } else {
-            (&self.others, String::new())
+        let (places, client) = match &asked.login {
+            Some(login) if login.is_external => (&self.directory_logins, hex(&login.of)),
+            Some(login) => (&self.logins, hex(&login.of)),
+            None if asked.path == "/api/command" => (&self.commands, self.owner(asked)),
+            None => (&self.others, String::new()),
         };
         places.take(&client).await.ok_or_else(|| {
             let status = hyper::StatusCode::TOO_MANY_REQUESTS;
@@ -137,7 +150,7 @@ impl State {
         Some(format!("user {db}.{name}"))
     }
 
-    /// Whose share a stream takes: its user's, or its address's.
+    /// Whose share a stream or a command takes: its user's, or its address's.
     pub(crate) fn owner(&self, asked: &Asked) -> String {
         self.user(asked).unwrap_or_else(|| visitors::source(asked.peer.ip()).to_string())
     }
@@ -149,12 +162,21 @@ impl State {
         texts.any(|text| self.sessions.has(&token_of(text)))
     }
 
-    /// Whether a request logs a scraper in.
-    fn is_new_scraper(&self, asked: &Asked) -> bool {
-        let header = asked.header(hyper::header::AUTHORIZATION);
-        asked.path == "/metrics"
-            && self.server.requires_login()
-            && header.is_some_and(|header| !self.sessions.has(&token_of(header)))
+    /// The login that a request tries: of a browser, or of a scraper that is not known yet.
+    pub(crate) fn login(&self, asked: &Asked) -> Option<Login> {
+        let with = match asked.path.as_str() {
+            "/api/login" => login::credentials(asked).ok(),
+            "/metrics" if self.server.requires_login() => {
+                let header = asked.header(hyper::header::AUTHORIZATION)?;
+                if self.sessions.has(&token_of(header)) {
+                    return None;
+                }
+                basic(header).ok()
+            }
+            _ => return None,
+        };
+        let user = with.as_ref().map(|with| (&*with.user, &*with.db));
+        Some(Login::new(asked.peer.ip(), user))
     }
 
     /// The session of a request.
@@ -162,8 +184,8 @@ impl State {
     /// # Errors
     /// If its client must log in first.
     pub(crate) fn session(&self, asked: &Asked) -> Result<Arc<Session>, Refusal> {
-        let known = asked.cookie(&self.cookie).and_then(|text| self.sessions.find(&token_of(text)));
-        match known {
+        let known = asked.cookie(&self.cookie).map(|text| self.sessions.find(&token_of(text)));
+        match known.transpose()?.flatten() {
             Some(session) => Ok(session),
             None if self.server.requires_login() => Err(Refusal::login_required()),
             None => self.sessions.anyone(|| login::connect(&self.server, asked.peer, asked.local)),
@@ -180,8 +202,12 @@ impl State {
             return self.session(asked);
         };
         let token = token_of(header);
-        if let Some(session) = self.sessions.find(&token) {
+        if let Some(session) = self.sessions.find(&token)? {
             return Ok(session);
+        }
+        if asked.login.is_none() {
+            // Its login has ended meanwhile: as any other it waits for its turn.
+            return Err(Refusal::login_ended());
         }
         let session = self.log_in(asked, &basic(header)?, true)?;
         self.sessions.add(token, session.clone());
@@ -202,6 +228,10 @@ impl State {
         login::log_in(&self.server, &mut connection, with)?;
         Ok(Arc::new(Session::new(connection, is_scraper)))
     }
+}
+
+fn login_places(count: usize) -> Arc<Places> {
+    Places::new(count, count / 2, LOGINS_WAITING_MAX, WAIT_MAX)
 }
 
 /// The user of a header `Authorization: Basic`. The name may be `db/user`; without a database it is `admin`.

@@ -6,7 +6,8 @@
 //! not read their replies count as silent after some seconds.
 //!
 //! A request that waits for its turn is as good as silent if its client has not logged in: it wants to, or a login is
-//! not required.
+//! not required. Of those of one address, one goes first that tries the login of the user that most of them try: who
+//! guesses the passwords of one user pushes out no login of another.
 //!
 //! Without one of these, one gives its place to which a reply is sent, as a stream or a client that reads slowly, or
 //! where a user's request waits for its turn. First come clients that have not logged in, then those of the address
@@ -22,6 +23,7 @@ use parking_lot::Mutex;
 use rustix::net::{Shutdown, shutdown};
 
 use crate::patience::Unread;
+use crate::sessions::Token;
 
 /// The number of connections. A browser opens six, and one for the stream.
 pub(crate) const CONNECTIONS_MAX: usize = 64;
@@ -57,6 +59,8 @@ struct Guest {
     sends: bool,
     /// Its last request was that of a user who has logged in.
     is_known: bool,
+    /// Whose login its last request tries.
+    login: Option<Token>,
     unread: Arc<Unread>,
 }
 
@@ -99,6 +103,7 @@ impl Visitors {
             waits: false,
             sends: false,
             is_known: false,
+            login: None,
             unread: unread.clone(),
         };
         open.all.push(guest);
@@ -111,14 +116,19 @@ impl Open {
         self.all.iter_mut().find(|guest| guest.id == id)
     }
 
-    /// The connection whose place may be taken. With equally many, one of another machine.
+    /// The connection whose place may be taken. With equally many of an address, one of another machine; and among
+    /// those of an address one of those that try the login of one user, or none, as most others of it do.
     fn dispensable(&self) -> Option<usize> {
-        let count = |guest: &Guest| self.all.iter().filter(|g| g.source == guest.source).count();
+        let own = |guest: &Guest| {
+            let source = guest.source;
+            self.all.iter().filter(move |other| other.source == source)
+        };
         let among = |filter: fn(&Guest) -> bool, by_name: bool| {
             let all = self.all.iter().enumerate().filter(|(_, guest)| filter(guest));
             let found = all.max_by_key(|(_, guest)| {
-                let order = (count(guest), !guest.source.is_loopback(), Reverse(guest.since));
-                (by_name && !guest.is_known, order)
+                let like = own(guest).filter(|other| other.login == guest.login).count();
+                let order = (own(guest).count(), !guest.source.is_loopback(), like);
+                (by_name && !guest.is_known, order, Reverse(guest.since))
             });
             found.map(|(place, _)| place)
         };
@@ -156,13 +166,15 @@ impl Visit {
         &self.unread
     }
 
-    /// A request has arrived as a whole and waits for its turn; `is_known`: that of a user who has logged in.
-    pub(crate) fn serve(self: &Arc<Visit>, is_known: bool) -> Serving {
+    /// A request has arrived as a whole and waits for its turn; `is_known`: that of a user who has logged in; `login`:
+    /// of that it tries the login.
+    pub(crate) fn serve(self: &Arc<Visit>, is_known: bool, login: Option<Token>) -> Serving {
         if let Some(guest) = self.visitors.open.lock().guest(self.id) {
             guest.requests += 1;
             guest.waits = true;
             guest.sends = false;
             guest.is_known = is_known;
+            guest.login = login;
         }
         Serving(self.clone())
     }
@@ -179,6 +191,13 @@ impl Serving {
     pub(crate) fn runs(&self) {
         if let Some(guest) = self.0.visitors.open.lock().guest(self.0.id) {
             guest.waits = false;
+        }
+    }
+
+    /// The reply is delayed: the connection gives way as one that waits for its turn.
+    pub(crate) fn waits(&self) {
+        if let Some(guest) = self.0.visitors.open.lock().guest(self.0.id) {
+            guest.waits = true;
         }
     }
 
@@ -232,7 +251,7 @@ mod tests {
         }
 
         fn runs(&self, is_known: bool) -> Serving {
-            let serving = self.visit.serve(is_known);
+            let serving = self.visit.serve(is_known, None);
             serving.runs();
             serving
         }
@@ -304,9 +323,9 @@ mod tests {
         let visitors = Visitors::new(4);
         let addresses = ["10.0.0.2", "10.0.0.1", "10.0.0.1", "10.0.0.1"];
         let mut all = addresses.map(|address| enter(&visitors, address));
-        let user = all[0].visit.serve(true);
+        let user = all[0].visit.serve(true, None);
         let _running = all[1].runs(false);
-        let unknown = [&all[2], &all[3]].map(|client| client.visit.serve(false));
+        let unknown = [&all[2], &all[3]].map(|client| client.visit.serve(false, None));
         // One that has just come and sent nothing yet stays, as its address has fewer.
         let mut third = enter(&visitors, "10.0.0.3");
         let fourth = enter(&visitors, "10.0.0.4");
@@ -318,9 +337,28 @@ mod tests {
         // That of a user goes if there is nothing else, unless its turn has come.
         user.runs();
         assert!(try_enter(&visitors, "10.0.0.5").is_none());
-        let _waits = all[0].visit.serve(true);
+        let _waits = all[0].visit.serve(true, None);
         assert!(try_enter(&visitors, "10.0.0.5").is_some());
         assert_eq!(are_open(&mut all), [false, true, false, false]);
+    }
+
+    #[test]
+    fn logins_of_the_user_whom_most_try_give_their_places() {
+        let visitors = Visitors::new(5);
+        let mut all: Vec<_> = (0..5).map(|_| enter(&visitors, "127.0.0.1")).collect();
+        let login = |user: u8| Some([user; 32]);
+        // The oldest is the only one that tries its user.
+        let _waiting: Vec<_> = [1, 2, 3, 2, 3]
+            .iter()
+            .zip(&all)
+            .map(|(user, client)| client.visit.serve(false, login(*user)))
+            .collect();
+        let mut further = enter(&visitors, "127.0.0.1");
+        let _more = further.visit.serve(false, login(3));
+        let mut last = enter(&visitors, "127.0.0.1");
+        let are_open: Vec<_> = all.iter_mut().map(Client::is_open).collect();
+        assert_eq!(are_open, [true, false, false, true, true]);
+        assert!(further.is_open() && last.is_open());
     }
 
     #[test]

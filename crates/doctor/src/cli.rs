@@ -1,9 +1,10 @@
 //! `nagi doctor`: parses the arguments and runs the steps in order.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::exposure::Exposure;
+use crate::facts::DataFiles;
 use crate::report::Report;
 use crate::{json, read, report};
 
@@ -72,11 +73,12 @@ struct Arguments {
 const WRONG_USAGE: u8 = 2;
 
 /// Runs `nagi doctor ARGS...` and returns the exit code. `read_config` returns the defaults, from the
-/// configuration file if one is named. `meant` returns a text that suggests the most similar of the known names. The
-/// program prints the help, from [`FLAGS`].
+/// configuration file if one is named. `examine` compares the files of a data directory. `meant` returns a text that
+/// suggests the most similar of the known names. The program prints the help, from [`FLAGS`].
 pub fn run(
     args: &[String],
     read_config: impl Fn(Option<&str>) -> Result<Defaults, String>,
+    examine: impl Fn(&Path) -> DataFiles,
     meant: impl Fn(&str, &[&str]) -> String,
 ) -> u8 {
     let arguments = match parse(args, &read_config, &meant) {
@@ -94,6 +96,9 @@ pub fn run(
     );
     facts.reads_through_cache = arguments.reads_through_cache;
     facts.exposure = arguments.exposure;
+    if facts.data.as_ref().is_some_and(|data| data.is_there) {
+        facts.data_files = Some(examine(&arguments.folder));
+    }
     if !arguments.is_quick {
         read::measure(&mut facts);
     }

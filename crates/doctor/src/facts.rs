@@ -28,10 +28,26 @@ pub struct Facts {
     pub budget_bytes: u64,
     /// The server reads data files through the page cache: `storage.directIO: false`, or a mapped file.
     pub reads_through_cache: bool,
+    /// What the files of the data directory are, beside what the last orderly shutdown recorded; none if there is no
+    /// data directory.
+    pub data_files: Option<DataFiles>,
     /// Access to the server; none without a configuration file.
     pub exposure: Option<Exposure>,
     /// Process id of the server that runs on the data directory.
     pub server_pid: Option<u32>,
+}
+
+/// The files of a data directory, beside what the last orderly shutdown recorded of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DataFiles {
+    /// They are the same.
+    Unchanged,
+    /// Each text names a file that is missing, or is not what it was.
+    Damaged(Vec<String>),
+    /// They cannot be compared; the reason.
+    NotCompared(String),
+    /// They cannot be read; the error. A server is refused, too.
+    Unreadable(String),
 }
 
 /// The data directory and the file system that contains it.

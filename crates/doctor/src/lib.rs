@@ -1,7 +1,7 @@
 //! `nagi doctor`: reports the settings of this machine that are harmful for a database, the reasons, and the
 //! commands that fix them.
 //!
-//!   readers   /proc, /sys, statvfs, the record of free space, a short disk test
+//!   readers   /proc, /sys, statvfs, the record of free space, a short disk test; the caller's: the data files
 //!      |
 //!    Facts    plain data; tests use recorded facts
 //!      |
@@ -38,7 +38,7 @@ pub use access::closed_ancestor;
 pub use checks::{CHECKS, Check};
 pub use cli::{Defaults, FLAGS, Flag, run};
 pub use exposure::{AtRest, Exposure};
-pub use facts::{Access, DataFolder, Facts};
+pub use facts::{Access, DataFiles, DataFolder, Facts};
 pub use finding::{Finding, NotKnown, Outcome, Severity, StartupLine, Verdict};
 pub use history::{FILE as HISTORY_FILE, Sample, days_until_full, keep_record};
 pub use live::report as live_report;

@@ -186,7 +186,7 @@ mod tests {
             "not known swap                    /proc/meminfo cannot be read",
             "  allocate 16 MB                   42 us",
             "  random read 4 KB                 80 us    2.0 ms        9000",
-            "1 critical, 1 warning, 1 note, 4 good, 30 not known",
+            "1 critical, 1 warning, 1 note, 4 good, 31 not known",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }

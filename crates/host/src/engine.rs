@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nagi_budget::{Budget, meter};
 use nagi_kv::Engine;
 use nagi_kv_lmdb::Options as MappedOptions;
-use nagi_kv_rocks::{Earlier, Lost, Options as RocksOptions, Repair};
+use nagi_kv_rocks::{Earlier, Examined, Lost, Options as RocksOptions, Repair};
 
 use crate::distributed::{self, Cluster};
 
@@ -178,6 +178,41 @@ pub fn found_in(folder: &Path) -> nagi_kv::Result<Option<EngineKind>> {
     Ok(found
         .as_deref()
         .and_then(|name| EngineKind::ALL.into_iter().find(|engine| engine.marker() == Some(name))))
+}
+
+/// What is known of the files of a data directory without opening its database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DataFiles {
+    /// See [`nagi_kv_rocks::examine`].
+    Examined(Examined),
+    /// A process uses the directory: its files change.
+    InUse,
+    /// There is no data, or that of an engine which records nothing when it is closed.
+    NoRecord,
+}
+
+/// Makes the checks of a start that need neither the log nor keys; changes nothing. Reads the list of files, and the
+/// sizes of all others.
+///
+/// # Errors
+/// `Io` if the directory cannot be read.
+pub fn examine(folder: &Path) -> nagi_kv::Result<DataFiles> {
+    if crate::lock::is_held(folder) {
+        return Ok(DataFiles::InUse);
+    }
+    nagi_kv_disk::refuse_special(folder)?;
+    let embedded = EngineKind::Embedded;
+    // Without a marker a start takes the files of this engine for its own.
+    let is_embedded = match found_in(folder)? {
+        Some(engine) => engine == embedded,
+        None => embedded.marker().is_some_and(|name| folder.join(name).exists()),
+    };
+    if !is_embedded {
+        return Ok(DataFiles::NoRecord);
+    }
+    let examined = nagi_kv_rocks::examine(folder)?;
+    // A server that has started meanwhile has removed the record, and changes the files.
+    Ok(if crate::lock::is_held(folder) { DataFiles::InUse } else { DataFiles::Examined(examined) })
 }
 
 /// The default maximum of the in-memory engine's data, which is mongod's: half of the memory beyond one gigabyte. The

@@ -24,12 +24,12 @@ mod work;
 
 pub use distributed::{Cluster, ClusterGarbage, ClusterTls};
 pub use engine::{
-    EngineKind, EngineSettings, found_in, has_encrypted_files, in_memory_bytes_default, open,
-    repair,
+    DataFiles, EngineKind, EngineSettings, examine, found_in, has_encrypted_files,
+    in_memory_bytes_default, open, repair,
 };
 pub use folder::{Problem, RESTORING, check, lock_problem};
 pub use lock::{Lock, holder, is_held};
 pub use memory::{Allocator, Figures, Watched, Watcher, in_memory_budget};
 pub use nagi_kv_disk::fatal::OnFatal;
 pub use nagi_kv_lmdb::{Growth, Options as MappedOptions};
-pub use nagi_kv_rocks::{Lost, Options as RocksOptions, Repair};
+pub use nagi_kv_rocks::{Examined, Lost, Options as RocksOptions, Repair};

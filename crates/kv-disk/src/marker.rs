@@ -57,14 +57,25 @@ pub fn claim(dir: &Path, engine: &str) -> Result<Marker> {
             Ok(marker)
         }
         None => {
-            refuse_foreign(dir)?;
-            // If the engine's folder has files but there is no marker, the marker was lost.
-            let mut inside = fs::read_dir(dir.join(engine)).into_iter().flatten();
-            let marker = Marker { fresh: inside.next().is_none(), ..Marker::default() };
+            let marker = Marker { fresh: is_fresh(dir, engine)?, ..Marker::default() };
             update(dir, engine, marker)?;
             Ok(marker)
         }
     }
+}
+
+/// What [`claim`] would say of [`Marker::fresh`]; changes nothing.
+///
+/// # Errors
+/// Those of [`claim`], except of writing.
+pub fn is_fresh(dir: &Path, engine: &str) -> Result<bool> {
+    if let Some(text) = read(dir)? {
+        return Ok(check(dir, engine, &text)?.0.fresh);
+    }
+    refuse_foreign(dir)?;
+    // If the engine's folder has files but there is no marker, the marker was lost.
+    let mut inside = fs::read_dir(dir.join(engine)).into_iter().flatten();
+    Ok(inside.next().is_none())
 }
 
 /// Refuses a folder that another program keeps its data in. Changes nothing, so it can be called before the folder is

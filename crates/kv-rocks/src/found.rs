@@ -9,11 +9,13 @@ use std::{
 
 use nagi_encryption::{HEADER_BYTES, Keys, KeysError};
 use nagi_kv::{Cursor, Error, Result, Space};
+use nagi_kv_disk::marker;
 
 use crate::{
     Options,
     closed::{self, Closed},
     db::{Db, RocksCursor},
+    engine::ENGINE,
     repair,
 };
 
@@ -46,12 +48,50 @@ pub(crate) fn renew_identity(files: &Path, keys: Option<&Keys>) -> Result<()> {
     Ok(())
 }
 
+/// What is known of the files of a data directory that is not in use, without opening the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Examined {
+    /// They are those that the last orderly shutdown recorded.
+    Unchanged,
+    /// The record names files that are missing, or have another size or content. Each text names a file. A start is
+    /// refused.
+    Damaged(Vec<String>),
+    /// There is no record: no server has ended here in order, or the record is damaged itself.
+    NotRecorded,
+}
+
+/// Makes the checks of a start that need no log and no key: compares the files with the record of the last orderly
+/// shutdown. Changes nothing. Reads `CURRENT` and MANIFEST, and the sizes of the other files; of the contents of those
+/// it knows nothing.
+///
+/// # Errors
+/// `Io` if the directory belongs to another engine or cannot be read.
+pub fn examine(dir: &Path) -> Result<Examined> {
+    nagi_kv_disk::refuse_special(dir)?;
+    let files = dir.join(ENGINE);
+    if !files.exists() && repair::has_old(dir) {
+        // A repair was interrupted; the next start puts the files back.
+        return Ok(Examined::NotRecorded);
+    }
+    Ok(match compare(dir, &files, marker::is_fresh(dir, ENGINE)?)? {
+        Closed::Damaged(damaged) => Examined::Damaged(damaged),
+        Closed::Unknown => Examined::NotRecorded,
+        Closed::Whole(_) | Closed::Logged(_) => Examined::Unchanged,
+    })
+}
+
+/// Compares the files with the record of the last orderly shutdown. `fresh`: they need not exist yet.
+fn compare(dir: &Path, files: &Path, fresh: bool) -> Result<Closed> {
+    if !fresh && !files.join("CURRENT").exists() {
+        let missing = format!("{} is missing", files.join("CURRENT").display());
+        return Ok(Closed::Damaged(vec![missing]));
+    }
+    closed::check(dir, files)
+}
+
 /// Compares the files with the record of the last orderly shutdown, and removes the record.
 pub(crate) fn check_files(dir: &Path, files: &Path, fresh: bool) -> Result<Closed> {
-    if !fresh && !files.join("CURRENT").exists() {
-        return Err(Error::Corrupt(format!("{} is missing", files.join("CURRENT").display())));
-    }
-    let closed = closed::check(dir, files)?;
+    let closed = compare(dir, files, fresh)?;
     if let Closed::Damaged(damaged) = &closed {
         return Err(Error::Corrupt(damaged.join("; ")));
     }

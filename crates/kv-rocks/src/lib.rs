@@ -74,6 +74,7 @@ mod work_memory;
 #[doc(hidden)]
 pub use db::make_unreadable;
 pub use engine::{Rocks, open};
+pub use found::{Examined, examine};
 pub use large_reads::{Earlier, Gate, attach_large_reads};
 pub use options::Options;
 pub use repair::{Lost, Repair, repair};

@@ -293,10 +293,21 @@ fn after(name: &str) -> Vec<Block> {
             let rows = nagi_doctor::CHECKS.iter().map(|check| Block::row(check.name, check.title));
             let text = "The exit status is 0 without findings or with notes only, 1 with warnings, 3 with a critical \
                         finding, and 2 for wrong usage.";
-            [Block::title("Exit status"), Block::text(text), Block::title("Checks")]
-                .into_iter()
-                .chain(rows)
-                .collect()
+            let data = "Of a data directory that no server uses it compares what a start compares, too: the files \
+                        that the last orderly shutdown recorded, by presence and size, and the list of files by its \
+                        checksum. It opens no database: damage inside of the other files, and in a log after a crash, \
+                        it does not see. A start finds that in the log, the command 'validate' in a collection, and \
+                        'nagi serve --repair' in all of the data.";
+            [
+                Block::title("Data files"),
+                Block::text(data),
+                Block::title("Exit status"),
+                Block::text(text),
+                Block::title("Checks"),
+            ]
+            .into_iter()
+            .chain(rows)
+            .collect()
         }
         "help" => {
             let commands = COMMANDS.iter().map(|command| Block::row(command.name, command.meaning));

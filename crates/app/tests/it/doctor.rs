@@ -132,3 +132,58 @@ fn a_server_warns_of_what_the_doctor_finds() {
     let record = std::fs::read_to_string(folder.data().join("free_space.txt")).unwrap();
     assert!(record.starts_with("nagi free space 1\n") && record.lines().count() == 2, "{record}");
 }
+
+/// What a start would refuse is told without one, and nothing is changed by looking.
+#[test]
+fn files_that_are_not_those_of_the_shutdown_are_critical() {
+    let folder = Folder::new("doctor-files");
+    let data = folder.data();
+    let path = data.display().to_string();
+    let found = || {
+        let (code, report) = report(&["--quick", "--dbpath", &path]);
+        let all = findings(&report);
+        let found = all.iter().find(|one| one.get("check") == Value::String("data_files"));
+        let text = |name: &str| found.map(|one| one.get(name).as_str().unwrap().to_owned());
+        let unknown = report.get("notKnown").as_doc().unwrap().get("data_files");
+        (code, text("what"), text("fix"), unknown.as_str().map(str::to_owned))
+    };
+    // A new directory.
+    assert_eq!(found().1, None);
+    let server = Server::start(&data);
+    server.client().run("{insert: 'c', documents: [{_id: 1}]}");
+    assert_eq!(found().3.as_deref(), Some("a server uses the data directory"));
+    server.signal("-TERM");
+    assert_eq!(server.wait(), Some(0));
+    let good = found();
+    assert!(good.0 != Some(3) && good.1.is_none() && good.3.is_none(), "{good:?}");
+    let entries = std::fs::read_dir(data.join("rocksdb")).unwrap();
+    let paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    let of = |part: &str| paths.iter().find(|path| path.to_string_lossy().contains(part)).unwrap();
+    for (file, how) in
+        [(".sst", "missing"), (".sst", "cut"), ("MANIFEST", "flipped"), ("CURRENT", "missing")]
+    {
+        let file = of(file);
+        let bytes = std::fs::read(file).unwrap();
+        match how {
+            "missing" => std::fs::remove_file(file).unwrap(),
+            "cut" => std::fs::write(file, &bytes[..bytes.len() - 1]).unwrap(),
+            _ => {
+                let mut other = bytes.clone();
+                other[bytes.len() / 2] ^= 1;
+                std::fs::write(file, other).unwrap();
+            }
+        }
+        let (code, what, fix, _) = found();
+        let name = file.file_name().unwrap().to_str().unwrap();
+        assert!(what.as_ref().is_some_and(|what| what.contains(name)), "{how}: {what:?}");
+        assert!(code == Some(3) && fix.unwrap().contains("--repair"), "{name} {how}");
+        // A start says the same.
+        let refused = ended(&["--dbpath", &path, "--nounixsocket", "--port", "0"]);
+        assert_eq!(refused.status.code(), Some(14), "{name} {how}");
+        std::fs::write(file, bytes).unwrap();
+    }
+    assert_eq!(found(), good);
+    drop(Server::start(&data));
+    // It was killed.
+    assert!(found().3.is_some_and(|why| why.contains("no record")));
+}

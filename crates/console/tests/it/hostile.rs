@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nagi_server::Networks;
 
 use crate::harness::{Running, start, start_for};
-use crate::logins::{cookie, with_users, with_users_and};
+use crate::logins::{basic, cookie, with_users, with_users_and};
 
 #[test]
 fn other_origins_get_nothing() {
@@ -82,6 +82,43 @@ fn nonsense_is_refused_and_others_are_served() {
         assert!(status == 0 || (400..500).contains(&status), "{status}");
     }
     assert_eq!(running.get("/", "").status, 200);
+}
+
+/// What another HTTP program may read in another way is not answered, and not waited for.
+#[test]
+fn requests_are_framed_by_the_letter() {
+    let running = start(false);
+    let head = "POST /api/command HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                x-nagi-console: 1\r\nconnection: close\r\n";
+    let body = "{db: 'admin', command: {ping: 1}}";
+    let length = format!("content-length: {}\r\n", body.len());
+    let good = format!("{head}{length}\r\n{body}");
+    let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n");
+    let chunks = format!("{:x};a=b\r\n{body}\r\n0\r\n\r\n", body.len());
+    assert_eq!(running.raw(good.as_bytes()).status, 200);
+    assert_eq!(running.raw(format!("{chunked}{chunks}").as_bytes()).status, 200);
+    for (bad, status) in [
+        (format!("{head}{length}\r\n").replace("\r\n", "\n") + body, 400),
+        (format!("{head}x: y\n{length}\r\n{body}"), 400),
+        (format!("{head}{length}\n{body}"), 400),
+        (format!("{head}{length}{length}\r\n{body}"), 400),
+        (format!("{head}{}\r\n{body}", length.replace(": ", ": +")), 400),
+        (format!("{chunked}FFFFFFFFFFFFFFFF\r\n{body}"), 400),
+        (format!("{chunked}200001\r\n{body}"), 400),
+        (format!("{chunked}+{chunks}"), 400),
+        (format!("{chunked}{}", chunks.replace(";a=b\r\n", "\n")), 400),
+        (format!("{chunked}5;{}", "a".repeat(1000)), 400),
+        (good.replace("POST /api", "POST http://evil.example.com/api"), 403),
+        (good.replace("host: localhost", "host: localhost\r\nhost: localhost"), 400),
+    ] {
+        let since = Instant::now();
+        let reply = running.raw(bad.as_bytes());
+        assert_eq!(reply.status, status, "{bad} {reply:?}");
+        // Long before the time for a body is over.
+        assert!(since.elapsed() < Duration::from_secs(10), "{bad}");
+    }
+    let own = good.replace("POST /api", &format!("POST http://127.0.0.1:{}/api", running.port));
+    assert_eq!(running.raw(own.as_bytes()).status, 200);
 }
 
 /// Many more than there are places, and none has sent a complete request, or a further one.
@@ -307,6 +344,71 @@ fn logins_of_many_addresses_keep_out_no_user() {
     let (failed, tried, _) = logins_of(24);
     assert_eq!(failed, []);
     assert!(tried >= 4, "{tried}");
+}
+
+/// What must succeed while so many clients of one address loop with wrong passwords of these users.
+fn while_passwords_are_guessed(clients: usize, names: &[String], check: impl Fn(&Running)) {
+    let running = with_users();
+    let (ends, guessed) = (AtomicBool::new(false), AtomicU32::new(0));
+    std::thread::scope(|threads| {
+        for client in 0..clients {
+            let body = format!(
+                "{{user: '{}', password: 'wrong', db: 'admin'}}",
+                names[client % names.len()]
+            );
+            let (running, ends, guessed) = (&running, &ends, &guessed);
+            threads.spawn(move || {
+                while !ends.load(Ordering::Relaxed) {
+                    running.post("/api/login", "", &body);
+                    guessed.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        // Also if it panics: the others would go on.
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            until("the flood has begun", || guessed.load(Ordering::Relaxed) >= 8);
+            check(&running);
+        }));
+        ends.store(true, Ordering::Relaxed);
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+/// The statuses of a login and of a scraper's first request, which come within some seconds.
+fn new_logins(running: &Running, user: &str, password: &str) -> [u16; 2] {
+    let since = Instant::now();
+    let body = format!("{{user: '{user}', password: '{password}', db: 'admin'}}");
+    let login = running.post("/api/login", "", &body).status;
+    let scrape = running.get("/metrics", &basic(&format!("{user}:{password}"))).status;
+    assert!(since.elapsed() < Duration::from_secs(30), "{:?}", since.elapsed());
+    [login, scrape]
+}
+
+/// The passwords of a user are guessed at the address from which it logs in itself.
+#[test]
+fn guesses_keep_out_no_user_of_the_same_name() {
+    while_passwords_are_guessed(24, &["ann".to_owned()], |running| {
+        assert_eq!(new_logins(running, "ann", "secret"), [204, 200]);
+        assert_eq!(new_logins(running, "ann", "other"), [401, 401]);
+    });
+}
+
+#[test]
+fn guesses_at_many_names_keep_out_no_user() {
+    let names: Vec<_> = (0..24).map(|name| format!("nobody{name}")).collect();
+    while_passwords_are_guessed(24, &names, |running| {
+        for _ in 0..2 {
+            assert_eq!(new_logins(running, "ann", "secret"), [204, 200]);
+        }
+    });
+}
+
+/// They are more than there are connections: those of the name that most try give their places.
+#[test]
+fn guesses_on_all_connections_keep_out_no_other_user() {
+    while_passwords_are_guessed(72, &["ann".to_owned()], |running| {
+        assert_eq!(new_logins(running, "bob", "secret"), [204, 403]);
+    });
 }
 
 #[test]

@@ -77,8 +77,10 @@ fn a_user_has_the_rights_of_the_database() {
     assert_eq!(reply.as_doc().get("codeName").as_str(), Some("Unauthorized"));
     // A user that is dropped has no rights any more.
     running.command(&ann, "admin", "{dropUser: 'bob'}");
-    let reply = running.command(&bob, "admin", "{find: 'c'}");
-    assert!(!reply.as_doc().get("ok").is_truthy());
+    assert_eq!(
+        running.post("/api/command", &bob, "{db: 'admin', command: {find: 'c'}}").status,
+        401
+    );
 }
 
 #[test]
@@ -113,11 +115,6 @@ fn wrong_credentials_are_refused() {
 #[test]
 fn scrapers_send_their_login_each_time() {
     let running = with_users();
-    let basic = |text: &str| {
-        let mut coded = String::new();
-        json::base64_encode(&mut coded, text.as_bytes());
-        format!("authorization: Basic {coded}\r\n")
-    };
     for _ in 0..3 {
         let reply = running.get("/metrics", &basic("ann:secret"));
         assert_eq!(reply.status, 200, "{reply:?}");
@@ -206,10 +203,14 @@ fn a_connection_that_began_a_login_serves_no_more() {
     }
 }
 
-/// The stream of a user that is dropped, or that loses its roles, ends within two seconds.
+/// The stream of a user that is dropped, or that loses its roles or its password, ends within two seconds.
 #[test]
 fn a_stream_ends_with_the_right_to_it() {
-    for ending in ["{dropUser: 'cat'}", "{revokeRolesFromUser: 'cat', roles: ['clusterMonitor']}"] {
+    for ending in [
+        "{dropUser: 'cat'}",
+        "{revokeRolesFromUser: 'cat', roles: ['clusterMonitor']}",
+        "{updateUser: 'cat', pwd: 'new'}",
+    ] {
         let running = with_users();
         let ann = cookie(&running, "ann");
         let create = "{createUser: 'cat', pwd: 'secret', roles: ['clusterMonitor']}";
@@ -238,4 +239,70 @@ fn a_connection_that_logged_out_serves_no_more() {
         let reply = running.command(&ann, "admin", "{usersInfo: 1}");
         assert!(reply.as_doc().get("ok").is_truthy(), "{reply:?}");
     }
+}
+
+pub(crate) fn basic(text: &str) -> String {
+    let mut coded = String::new();
+    json::base64_encode(&mut coded, text.as_bytes());
+    format!("authorization: Basic {coded}\r\n")
+}
+
+/// A user who may see the metrics, and a driver's way to change it.
+fn with_monitor() -> (Running, String) {
+    let running = with_users();
+    let ann = cookie(&running, "ann");
+    running.command(&ann, "admin", "{createUser: 'cat', pwd: 'secret', roles: ['clusterMonitor']}");
+    (running, ann)
+}
+
+/// A scraper sends its password each time; what was remembered of an earlier one does not replace it.
+#[test]
+fn a_scraper_needs_the_password_of_today() {
+    let (running, ann) = with_monitor();
+    let scrape =
+        |password: &str| running.get("/metrics", &basic(&format!("cat:{password}"))).status;
+    assert_eq!(scrape("secret"), 200);
+    running.command(&ann, "admin", "{updateUser: 'cat', pwd: 'new'}");
+    for _ in 0..2 {
+        assert_eq!((scrape("secret"), scrape("new")), (401, 200));
+    }
+    // Other changes of it, and of others, end no login.
+    running.command(&ann, "admin", "{updateUser: 'bob', pwd: 'new'}");
+    running.command(&ann, "admin", "{updateUser: 'cat', customData: {a: 1}}");
+    assert_eq!(scrape("new"), 200);
+    running.command(&ann, "admin", "{dropUser: 'cat'}");
+    assert_eq!((scrape("new"), scrape("secret")), (401, 401));
+    running.command(&ann, "admin", "{createUser: 'cat', pwd: 'again', roles: ['clusterMonitor']}");
+    for _ in 0..2 {
+        assert_eq!((scrape("new"), scrape("secret"), scrape("again")), (401, 401, 200));
+    }
+    // The same text as before is right, however new the credential.
+    running.command(&ann, "admin", "{updateUser: 'cat', pwd: 'again'}");
+    assert_eq!(scrape("again"), 200);
+}
+
+/// A login in a browser ends when its user has another password, or is another user.
+#[test]
+fn a_session_ends_with_its_password() {
+    for ending in [
+        vec!["{updateUser: 'cat', pwd: 'new'}"],
+        vec!["{dropUser: 'cat'}"],
+        vec!["{dropUser: 'cat'}", "{createUser: 'cat', pwd: 'secret', roles: ['root']}"],
+    ] {
+        let (running, ann) = with_monitor();
+        let cat = cookie(&running, "cat");
+        assert_eq!(running.get("/api/figures", &cat).status, 200);
+        ending.iter().for_each(|command| drop(running.command(&ann, "admin", command)));
+        let ping = "{db: 'admin', command: {ping: 1}}";
+        assert_eq!(running.post("/api/command", &cat, ping).status, 401, "{ending:?}");
+        assert_eq!(running.get("/api/figures", &cat).status, 401, "{ending:?}");
+        let session = running.get("/api/session", &cat).body;
+        assert!(session.contains(r#""user":null"#), "{ending:?}: {session}");
+        // Those of others stay.
+        assert_eq!(running.get("/api/figures", &ann).status, 200);
+    }
+    // One that changes its own password logs in again.
+    let (running, ann) = with_monitor();
+    running.command(&ann, "admin", "{updateUser: 'ann', pwd: 'other'}");
+    assert_eq!(running.get("/api/figures", &ann).status, 401);
 }

@@ -7,6 +7,7 @@ mod cgroup_io;
 mod cgroup_memory;
 mod cgroup_pids;
 mod clear_passwords;
+mod data_files;
 mod data_folder;
 mod days_until_full;
 mod direct_io;
@@ -64,6 +65,7 @@ pub static CHECKS: &[&Check] = &[
     &cgroup_memory::CGROUP_MEMORY,
     &cgroup_pids::CGROUP_PIDS,
     &clear_passwords::CLEAR_PASSWORDS,
+    &data_files::DATA_FILES,
     &data_folder::DATA_FOLDER,
     &days_until_full::DAYS_UNTIL_FULL,
     &direct_io::DIRECT_IO,

@@ -6,15 +6,15 @@
 //!   ---
 //!   warning: ...
 //!
-//! Besides paths, `== data`, `== history`, `== measured`, `== budget`, `== through_cache`, `== exposure` and
-//! `== server` give the other facts, as `name=value` or as lines of numbers.
+//! Besides paths, `== data`, `== data_files`, `== history`, `== measured`, `== budget`, `== through_cache`,
+//! `== exposure` and `== server` give the other facts, as `name=value` or as lines of numbers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use nagi_doctor::{
-    Access, Allocation, AtRest, BlockFigures, CHECKS, DataFolder, Exposure, Facts, Latencies,
-    Measured, Outcome, Sample, Verdict,
+    Access, Allocation, AtRest, BlockFigures, CHECKS, DataFiles, DataFolder, Exposure, Facts,
+    Latencies, Measured, Outcome, Sample, Verdict,
 };
 use nagi_testkit::golden;
 
@@ -60,6 +60,7 @@ fn facts(input: &str) -> Facts {
         let (name, text) = block.split_once('\n').unwrap_or((block, ""));
         match name {
             "data" => facts.data = Some(data(text)),
+            "data_files" => facts.data_files = Some(data_files(text)),
             "history" => facts.history = text.lines().map(sample).collect(),
             "measured" => facts.measured = Some(measured(text)),
             "exposure" => facts.exposure = Some(exposure(text)),
@@ -121,6 +122,18 @@ fn data(text: &str) -> DataFolder {
         available_bytes: number("available"),
         file_count_max: number("files"),
         file_count_free: number("files_free"),
+    }
+}
+
+/// What was found, and the texts on it.
+fn data_files(text: &str) -> DataFiles {
+    let (found, texts) = text.trim().split_once('\n').unwrap_or((text.trim(), ""));
+    match found {
+        "unchanged" => DataFiles::Unchanged,
+        "damaged" => DataFiles::Damaged(texts.lines().map(str::to_owned).collect()),
+        "not_compared" => DataFiles::NotCompared(texts.to_owned()),
+        "unreadable" => DataFiles::Unreadable(texts.to_owned()),
+        other => panic!("{other}"),
     }
 }
 

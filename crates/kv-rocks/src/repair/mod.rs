@@ -299,6 +299,11 @@ fn swap(dir: &Path, files: &Path) -> Result<()> {
     files::remove(&dir.join(NEW))
 }
 
+/// Returns true if a repair that was interrupted has left the old files aside.
+pub(crate) fn has_old(dir: &Path) -> bool {
+    dir.join(OLD).exists()
+}
+
 /// Restores the old files after a crash between the two renames.
 pub(crate) fn put_back(dir: &Path) -> Result<()> {
     let (files, old) = (dir.join(ENGINE), dir.join(OLD));

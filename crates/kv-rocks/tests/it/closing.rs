@@ -6,12 +6,12 @@ use std::{
 };
 
 use nagi_kv::{Error, Space};
-use nagi_kv_rocks::{Options, open};
+use nagi_kv_rocks::{Examined, Options, examine, open};
 
 use crate::{
     Scratch,
     damage::copy,
-    encrypted, options_at,
+    encrypted, open_at, options_at,
     reopen::{count, gauge, get, put},
 };
 
@@ -183,4 +183,40 @@ fn no_compaction_begins_before_a_close_and_writes_go_on() {
     let engine = open(scratch.path(), &options).expect("opens");
     assert!((0..60).all(|n| get(&engine, Space::Records, &[n]) == Some(value(n))));
     until("compactions run again", || gauge(&engine, "compaction_bytes_read") > 0);
+}
+
+/// What a start would refuse is found without one, and looking changes nothing.
+#[test]
+fn files_are_examined_as_by_a_start() {
+    let scratch = Scratch::new();
+    let dir = scratch.path();
+    assert_eq!(examine(dir).expect("reads"), Examined::NotRecorded, "there is nothing");
+    let engine = open_at(dir);
+    put(&engine, Space::Records, b"a", b"1");
+    assert_eq!(examine(dir).expect("reads"), Examined::NotRecorded, "it is in use");
+    drop(engine);
+    assert_eq!(examine(dir).expect("reads"), Examined::Unchanged);
+    let entries = std::fs::read_dir(dir.join("rocksdb")).expect("a folder");
+    let files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    let named = |part: &str| {
+        let found = files.iter().find(|path| path.to_string_lossy().contains(part));
+        found.expect("a file").clone()
+    };
+    for file in [named(".sst"), named("MANIFEST"), named("CURRENT")] {
+        let bytes = std::fs::read(&file).expect("reads");
+        for damaged in [None, Some(&bytes[..bytes.len() - 1])] {
+            std::fs::remove_file(&file).expect("removes");
+            damaged.inspect(|bytes| std::fs::write(&file, bytes).expect("writes"));
+            let Examined::Damaged(texts) = examine(dir).expect("reads") else { panic!("{file:?}") };
+            assert!(texts[0].contains(&*file.display().to_string()), "{texts:?}");
+            let refused = open(dir, &options_at(dir)).err().expect("damage");
+            assert!(refused.to_string().contains(&texts[0]), "{refused}");
+            std::fs::write(&file, &bytes).expect("writes");
+        }
+    }
+    assert_eq!(examine(dir).expect("reads"), Examined::Unchanged);
+    assert_eq!(get(&open_at(dir), Space::Records, b"a"), Some(b"1".to_vec()));
+    // A record that is damaged itself says nothing.
+    std::fs::write(dir.join("nagi.closed"), "sequence 1\nend 00000000\n").expect("writes");
+    assert_eq!(examine(dir).expect("reads"), Examined::NotRecorded);
 }

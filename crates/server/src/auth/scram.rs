@@ -36,6 +36,18 @@ pub(crate) struct Credential {
     pub(crate) server_key: Vec<u8>,
 }
 
+/// Tells a stored credential from every other one. Nothing can be computed from it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CredentialId(Mechanism, [u8; 32]);
+
+impl Credential {
+    /// A new password has another salt, and so another id, even if its text is the same.
+    pub(crate) fn id(&self, mechanism: Mechanism) -> CredentialId {
+        let hash = Sha256::new().chain_update(&self.salt).chain_update(&self.stored_key);
+        CredentialId(mechanism, hash.finalize().into())
+    }
+}
+
 impl Mechanism {
     pub(crate) fn parse(name: &str) -> Option<Mechanism> {
         MECHANISMS.into_iter().find(|mechanism| mechanism.name() == name)

@@ -14,7 +14,7 @@ use super::documents::{self, Kind};
 use super::privilege::PrivilegeSet;
 use super::restrictions::Restrictions;
 use super::roles::{self, Closure};
-use super::scram::{Credential, MECHANISMS, Mechanism};
+use super::scram::{Credential, CredentialId, MECHANISMS, Mechanism};
 use crate::names::{self, RoleName, UserName};
 use crate::random::random_bytes;
 
@@ -27,6 +27,8 @@ pub(crate) struct User {
     pub(crate) name: UserName,
     /// The UUID of the user's document. A user that is dropped and created again has another one.
     pub(crate) id: Option<[u8; 16]>,
+    /// Its stored credentials, one for each mechanism at most.
+    pub(crate) credentials: Vec<CredentialId>,
     /// Its roles and all roles that they contain.
     pub(crate) closure: Closure,
     pub(crate) set: PrivilegeSet,
@@ -49,7 +51,9 @@ pub(crate) fn resolve(store: &Store, name: &UserName) -> Result<Option<User>> {
         Value::Binary(Binary { subtype: 4, bytes }) => bytes.try_into().ok(),
         _ => None,
     };
-    let mut user = User { id, ..with_roles(store, name, &roles_of(doc)?)? };
+    let credentials = MECHANISMS.into_iter().filter_map(|m| Some(parse_credential(doc, m)?.id(m)));
+    let credentials = credentials.collect();
+    let mut user = User { id, credentials, ..with_roles(store, name, &roles_of(doc)?)? };
     if let Value::Array(own) = doc.get("authenticationRestrictions") {
         user.restrictions.push(Restrictions::parse(own)?);
     }
@@ -69,7 +73,8 @@ pub(crate) fn with_roles(store: &Store, name: &UserName, roles: &[RoleName]) -> 
             });
         }
     }));
-    Ok(User { name: name.clone(), id: None, closure, set, restrictions, role_list })
+    let (name, credentials) = (name.clone(), Vec::new());
+    Ok(User { name, id: None, credentials, closure, set, restrictions, role_list })
 }
 
 /// The roles in the document of a user or role.

@@ -184,11 +184,11 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &diagnose::WHATSMYURI,
 ];
 
-/// Answers a question; `Value` is its field.
-type Answer = fn(&Server, Value<'_>) -> DocBuf;
+/// Answers a question of another server.
+type Answers = fn(&Server, Value<'_>) -> DocBuf;
 
 /// What other servers that share the data may ask of this one: the field of the question, and what answers it.
-static QUESTIONS: &[(&str, Answer)] = &[
+static QUESTIONS: &[(&str, Answers)] = &[
     ("currentOp", diagnose::tell_ops),
     ("killOp", diagnose::kill_told_op),
     ("killSessions", session::end_told_sessions),

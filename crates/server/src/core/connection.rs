@@ -71,6 +71,9 @@ pub struct Connection {
     pub(crate) read_time_max: Option<Duration>,
     /// The time for which the current request was delayed on purpose.
     pub(crate) paused_micros: u64,
+    /// See [`Connection::leave_delays_to_caller`].
+    pub(crate) leaves_delays: bool,
+    pub(crate) refusal_delay: Duration,
 }
 
 /// A recorded use of a session.
@@ -250,6 +253,8 @@ impl Connection {
             noted_session: None,
             read_time_max: None,
             paused_micros: 0,
+            leaves_delays: false,
+            refusal_delay: Duration::ZERO,
         }
     }
 
@@ -270,6 +275,27 @@ impl Connection {
     /// The name and database of the logged-in user.
     pub fn user_name(&self) -> Option<(&str, &str)> {
         self.login.as_ref().map(|login| (&*login.user.name.name, &*login.user.name.db))
+    }
+
+    /// The caller delays the refusals of failed logins, by [`Connection::take_refusal_delay`], and bounds how many are
+    /// tried: the connection neither waits itself nor counts among those of its address that wait.
+    pub fn leave_delays_to_caller(&mut self) {
+        self.leaves_delays = true;
+    }
+
+    /// How long the refusal of the last failed login must wait before the client sees it.
+    pub fn take_refusal_delay(&mut self) -> Duration {
+        std::mem::take(&mut self.refusal_delay)
+    }
+
+    /// Returns true if the logged-in user still exists with the password by which it logged in. Clients' connections
+    /// survive a new password, as in MongoDB; for a login that is kept on behalf of somebody, who shows no password
+    /// again, it is the end. Costs two loads unless users or roles have changed since the last request.
+    ///
+    /// # Errors
+    /// Those of reading users and roles.
+    pub fn is_login_proved(&mut self) -> Result<bool> {
+        super::login::is_proved(self)
     }
 
     /// The user that owns the cursors which the connection opens; `None` without authorization.

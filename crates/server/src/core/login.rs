@@ -8,6 +8,7 @@ use nagi_bson::{Doc, DocBuf};
 use nagi_error::{Code, Error, Result};
 
 use crate::auth::sasl::{Answer, Conversation};
+use crate::auth::scram::CredentialId;
 use crate::auth::tokens::TokenLogin;
 use crate::auth::users::User;
 use crate::auth::{Auth, By, DirectoryUser};
@@ -30,13 +31,15 @@ pub(crate) struct Login {
     pub(crate) digest: UserDigest,
     /// The token by which the user logged in.
     token: Option<TokenLogin>,
+    /// The stored credential by which the user logged in.
+    credential: Option<CredentialId>,
     roles: Roles,
 }
 
 impl Login {
     fn new(user: Arc<User>, generation: u64, roles: Roles) -> Login {
         let digest = user_digest(&user.name);
-        Login { user, generation, digest, token: None, roles }
+        Login { user, generation, digest, token: None, credential: None, roles }
     }
 }
 
@@ -103,6 +106,7 @@ pub(crate) fn step(
     let server = connection.server.clone();
     let source = connection.peer.ip();
     let crowded = conversation.exchange.shows_secret()
+        && !connection.leaves_delays
         && limit(&server).is_some()
         && source.is_some_and(|source| !server.auth.failures.may_try(source));
     let stepped = match crowded {
@@ -113,6 +117,7 @@ pub(crate) fn step(
                 log_in(connection, &conversation.attempt(), roles)?;
                 if let Some(login) = &mut connection.login {
                     login.token = conversation.exchange.token().cloned();
+                    login.credential = conversation.exchange.credential();
                 }
             }
             Ok(answer)
@@ -151,19 +156,34 @@ fn limit(server: &Server) -> Option<Duration> {
 
 /// Delays a refusal, to slow down the guessing of passwords. The connection notes the time: the request did not work.
 pub(super) fn delay(connection: &mut Connection, source: Option<IpAddr>) {
+    if connection.leaves_delays {
+        let (time, waiting) = next_delay(&connection.server, source);
+        if let Some(source) = waiting {
+            connection.server.auth.failures.waited(source);
+        }
+        connection.refusal_delay = time;
+        return;
+    }
     let since = clock::now();
     pause(&connection.server, source);
     connection.paused_micros += clock::micros_since(since);
 }
 
-fn pause(server: &Server, source: Option<IpAddr>) {
+/// The delay of one more refusal, and the address that counts it as waiting.
+fn next_delay(server: &Server, source: Option<IpAddr>) -> (Duration, Option<IpAddr>) {
     let every = u64::try_from(server.settings.params.int("authFailedDelayMs")).unwrap_or(0);
-    let mut most = Duration::from_millis(every);
-    let waiting = source.zip(limit(server));
-    if let Some((source, limit)) = waiting {
-        most = most.max(server.auth.failures.fail(source, clock::now(), limit));
+    let every = Duration::from_millis(every);
+    match source.zip(limit(server)) {
+        Some((source, limit)) => {
+            (every.max(server.auth.failures.fail(source, clock::now(), limit)), Some(source))
+        }
+        None => (every, None),
     }
-    let until = clock::now() + most;
+}
+
+fn pause(server: &Server, source: Option<IpAddr>) {
+    let (time, waiting) = next_delay(server, source);
+    let until = clock::now() + time;
     while !server.is_stopping() {
         let left = until.saturating_duration_since(clock::now());
         if left.is_zero() {
@@ -171,7 +191,7 @@ fn pause(server: &Server, source: Option<IpAddr>) {
         }
         std::thread::sleep(left.min(STOP_NOTICED_WITHIN));
     }
-    if let Some((source, _)) = waiting {
+    if let Some(source) = waiting {
         server.auth.failures.waited(source);
     }
 }
@@ -315,8 +335,23 @@ pub(crate) fn refresh(server: &Server, connection: &mut Connection) -> Result<()
         connection.op.set_user(None);
     }
     let (roles, token) = (login.roles.clone(), login.token.clone());
-    connection.login = newest.map(|user| Login { token, ..Login::new(user, generation, roles) });
+    let credential = login.credential;
+    connection.login =
+        newest.map(|user| Login { token, credential, ..Login::new(user, generation, roles) });
     Ok(())
+}
+
+/// Returns true if the connection is logged in, and its user could log in again by the same proof: the password by
+/// which it logged in is still the user's. What only a directory or the issuer of a token knows is not asked again.
+///
+/// # Errors
+/// Those of reading users and roles, if any has changed since the last request.
+pub(super) fn is_proved(connection: &mut Connection) -> Result<bool> {
+    let server = connection.server.clone();
+    refresh(&server, connection)?;
+    let proved =
+        |login: &Login| login.credential.is_none_or(|id| login.user.credentials.contains(&id));
+    Ok(connection.login.as_ref().is_some_and(proved) && !has_ended(&server, connection))
 }
 
 /// Returns true if the connection's login was proved by a token that no longer counts. Without a token it costs

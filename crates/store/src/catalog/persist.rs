@@ -467,7 +467,7 @@ mod tests {
         let mut failed = 0;
         for skip in 0.. {
             faults.arm(Point::Get, skip, 1, || nagi_kv::Error::Unreachable("away".into()));
-            let loaded = load(&*engine);
+            let loaded = load(&*engine, None);
             faults.disarm();
             let Err(error) = loaded else { break };
             assert_eq!((error.code(), error.message()), (Code::HOST_UNREACHABLE, "away"));

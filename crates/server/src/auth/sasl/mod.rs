@@ -14,7 +14,7 @@ mod scram;
 use nagi_bson::Doc;
 use nagi_error::{Code, Error, Result, err};
 
-use super::scram::Mechanism as Hash;
+use super::scram::{CredentialId, Mechanism as Hash};
 use super::tokens::TokenLogin;
 use super::{Auth, By};
 use crate::names::{RoleName, UserName};
@@ -68,6 +68,11 @@ pub(crate) trait Exchange: Send {
 
     /// What the login depends on, if it was proved by a token.
     fn token(&self) -> Option<&TokenLogin> {
+        None
+    }
+
+    /// The stored credential that the client knows, once the exchange is done; `None`: it is not stored here.
+    fn credential(&self) -> Option<CredentialId> {
         None
     }
 

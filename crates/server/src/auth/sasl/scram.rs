@@ -11,7 +11,7 @@ use nagi_bson::json::{base64_decode, base64_encode};
 use nagi_error::{Code, Result, bail};
 
 use super::{Answer, Exchange, Start, failed};
-use crate::auth::scram::{Credential, Mechanism};
+use crate::auth::scram::{Credential, CredentialId, Mechanism};
 use crate::auth::{Auth, users};
 use crate::names::UserName;
 use crate::random::random_bytes;
@@ -27,6 +27,8 @@ struct Scram {
     db: Box<str>,
     skip_empty_exchange: bool,
     step: Step,
+    /// The credential that the client has proved to know.
+    proved: Option<CredentialId>,
 }
 
 enum Step {
@@ -65,6 +67,10 @@ impl Exchange for Scram {
         matches!(self.step, Step::Final(_))
     }
 
+    fn credential(&self) -> Option<CredentialId> {
+        self.proved
+    }
+
     fn step(&mut self, auth: &Auth, payload: &[u8]) -> Result<Answer> {
         if payload.len() > PAYLOAD_BYTES_MAX {
             return Err(failed("SCRAM message is too long"));
@@ -87,6 +93,7 @@ impl Scram {
             db: start.db.into(),
             skip_empty_exchange: start.skip_empty_exchange,
             step: Step::First,
+            proved: None,
         }
     }
 
@@ -131,6 +138,7 @@ impl Scram {
                 false => "UserNotFound: Could not find the user",
             }));
         }
+        self.proved = Some(challenge.credential.id(self.mechanism));
         let signature = self.mechanism.hmac(&challenge.credential.server_key, signed.as_bytes());
         let mut reply = "v=".to_owned();
         base64_encode(&mut reply, &signature);
