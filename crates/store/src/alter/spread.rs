@@ -43,6 +43,8 @@ pub enum Spread {
     HasDocuments,
     /// Its records are in the order of `_id`, in which they are to stay.
     Clustered,
+    /// A server of another version shares the data, and may not know stripes: it stays as it is.
+    OtherVersions,
     /// The engine is not one of a cluster, or has no numbers of this kind left: it stays as it is.
     Impossible,
 }
@@ -90,10 +92,14 @@ impl Store {
         if self.latest().scan(&old, true)?.advance()? {
             return Ok(Spread::HasDocuments);
         }
+        // Later ones find the format; one that runs has read it before.
+        let is_first = !is_striped_format(self.latest().read)?;
+        if is_first && self.has_other_versions()? {
+            return Ok(Spread::OtherVersions);
+        }
         let of_ids = if ids_in_order { 0 } else { power };
         let new = elsewhere(&mut ddl, &old, (power, of_ids))?;
         let Some(new) = new else { return Ok(Spread::Impossible) };
-        let is_first = !is_striped_format(self.latest().read)?;
         let new = ddl.put_elsewhere(&old, new)?;
         ddl.finish()?;
         if is_first {
@@ -103,6 +109,14 @@ impl Store {
         log::info!(target: "SHARDING", id = 8_200_423, namespace = namespace.as_str(),
             stripes = 1 << power; "A collection was spread over the store");
         Ok(Spread::Stripes(1 << power))
+    }
+
+    /// True if a node says another version of itself than this one, or has not said it yet.
+    fn has_other_versions(&self) -> Result<bool> {
+        let nodes = self.nodes()?.unwrap_or_default();
+        let own = nodes.iter().find(|node| node.is_own);
+        let own = own.and_then(|node| node.about.get("version").as_str());
+        Ok(nodes.iter().any(|node| node.about.get("version").as_str() != own))
     }
 
     /// Ends ranges at the stripes of a collection, and within its hashed indexes.

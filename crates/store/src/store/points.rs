@@ -1,8 +1,8 @@
 //! Entries of single values of an index whose keys have stripes.
 //!
 //! A seek of a cursor over such an index is a seek in each stripe, but a value is in one of them. So where all values
-//! are known, their entries are read at once, and the cursor moves in memory. Where the entries are records, which may be
-//! large, there is a cursor for each value instead, and some of them begin to read at once.
+//! are known, their entries are read at once, and the cursor moves in memory. Where the entries are records, which may
+//! be large, there is a cursor for each value instead, and some of them begin to read at once.
 
 use nagi_error::Result;
 use nagi_kv::Cursor;

@@ -128,6 +128,20 @@ fn what_has_documents_is_capped_or_no_collection_stays_as_it_is() {
 }
 
 #[test]
+fn nothing_is_spread_while_servers_of_two_versions_share_the_data() {
+    let engine: Arc<dyn Engine> = Arc::new(Minimal::new());
+    let (store, other) = (open(&engine), open(&engine));
+    store.create_collection(&names(), Doc::EMPTY).unwrap();
+    store.describe_node(doc! { "version": "2" }.as_doc()).unwrap();
+    assert_eq!(store.spread_collection(&names(), 4, false).unwrap(), Spread::OtherVersions);
+    other.describe_node(doc! { "version": "1" }.as_doc()).unwrap();
+    assert_eq!(store.spread_collection(&names(), 4, false).unwrap(), Spread::OtherVersions);
+    assert_eq!(format(&*engine), 4);
+    other.describe_node(doc! { "version": "2" }.as_doc()).unwrap();
+    assert_eq!(store.spread_collection(&names(), 4, false).unwrap(), Spread::Stripes(4));
+}
+
+#[test]
 fn data_with_stripes_say_so() {
     let engine: Arc<dyn Engine> = Arc::new(Minimal::new());
     let store = open(&engine);

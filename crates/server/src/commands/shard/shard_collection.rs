@@ -120,6 +120,9 @@ fn spread(store: &Store, ns: &Namespace, args: &ShardArgs<'_>) -> Result<String>
         Spread::Stripes(stripes) => stripes,
         Spread::HasDocuments => return Ok(as_it_is("the collection has documents")),
         Spread::Clustered => return Ok(as_it_is("its records are in the order of the key")),
+        Spread::OtherVersions => {
+            return Ok(as_it_is("a server of another version shares the data"));
+        }
         Spread::Impossible => return Ok(as_it_is("the storage engine cannot do that")),
     };
     let what = if first_is_id { "records are" } else { "records and the index on _id are" };
