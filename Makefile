@@ -119,7 +119,7 @@ tikv-costs: build     # what operations cost over a cluster, beside the client o
 	@scripts/deps test
 	@tests/tikv/build >/dev/null
 	@NAGI="$$(realpath $(NAGI))" tests/tikv/run.py cargo test --quiet --release --locked -p nagi-kv-tikv --test cluster -- \
-	  costs_of_operations --ignored --nocapture
+	  costs_of_operations --nocapture
 
 # Three servers over three placement drivers and three stores: the golden set, pymongo, plans, and faults under workloads whose
 # history is checked (docs/scale-out.md): make test-cluster CLUSTER_PARTS=faults FAULTS=store_killed,splits

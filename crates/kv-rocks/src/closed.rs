@@ -58,8 +58,8 @@ pub(crate) struct Settled {
 }
 
 /// Ends flushes and compactions. What is in memory, of `unflushed_bytes`, is written to table files, if that is little;
-/// otherwise the next start reads it from the log, which is synced up to `synced`. Both are recorded. If that fails, the next start
-/// reads the log as after a crash: nothing is lost.
+/// otherwise the next start reads it from the log, which is synced up to `synced`. Both are recorded. If that fails,
+/// the next start reads the log as after a crash: nothing is lost.
 pub(crate) fn settle(
     (dir, files): (&Path, &Path),
     db: &Db,
@@ -81,8 +81,8 @@ pub(crate) fn settle(
     Settled { flushed: flushes && noted.is_ok(), flushed_ms, stopped_ms }
 }
 
-/// Records the state of a database that does not change any more. Durable on return. `logs`: those that are needed, with
-/// their sizes.
+/// Records the state of a database that does not change any more. Durable on return. `logs`: those that are needed,
+/// with their sizes.
 fn write(
     dir: &Path,
     files: &Path,

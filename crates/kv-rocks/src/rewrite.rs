@@ -88,8 +88,8 @@ pub(crate) fn hold(db: &Db, files: &Path, watch: &mut Watch<'_>) -> Result<bool>
     held
 }
 
-/// True if RocksDB is still removing files, which it does at a limited rate: whoever copies the folder would miss them in
-/// the middle of that.
+/// True if RocksDB is still removing files, which it does at a limited rate: whoever copies the folder would miss them
+/// in the middle of that.
 fn has_trash(files: &Path) -> Result<bool> {
     let is_trash = |name: OsString| name.as_encoded_bytes().ends_with(TRASH_SUFFIX.as_bytes());
     for entry in fs::read_dir(files)? {

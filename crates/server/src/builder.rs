@@ -271,7 +271,7 @@ impl ServerBuilder {
         let server = Arc::new(self.server);
         server.settings.params.apply_all(&server);
         shared_settings::follow(&server)?;
-        server.answer_others();
+        answer_others(&server);
         nodes::tell(&server)?;
         server.warn_of_replica_data()?;
         server.mirror_all_views()?;
@@ -282,6 +282,16 @@ impl ServerBuilder {
         }
         Ok(server)
     }
+}
+
+/// From now on the server answers what the servers want to know that share its data. Without effect if there cannot be
+/// any.
+fn answer_others(server: &Arc<Server>) {
+    let weak = Arc::downgrade(server);
+    server.store.on_question(move |question| match weak.upgrade() {
+        Some(server) => commands::answer(&server, question),
+        None => DocBuf::new(),
+    });
 }
 
 const STARTED_WITHOUT_SET: &str = "Document(s) exist in 'system.replset', but started without --replSet. \

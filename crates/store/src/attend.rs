@@ -103,8 +103,8 @@ fn tend(shared: &Weak<Shared>, members: &Arc<Members>) {
     }
 }
 
-/// Answers questions of other nodes to this node's server. After a failure again when the next one is asked, or after a
-/// while; who has asked waits for seconds only.
+/// Answers questions of other nodes to this node's server. After a failure again after a while; who has asked waits
+/// for seconds only.
 fn reply(shared: &Weak<Shared>, members: &Arc<Members>) {
     let mut answered = 0;
     while !members.has_to_end() {
@@ -113,7 +113,7 @@ fn reply(shared: &Weak<Shared>, members: &Arc<Members>) {
         match store.answer_questions(members, answered..asked) {
             Ok(last) => answered = last,
             Err(error) => {
-                log::debug!(target: "STORAGE", id = 8_200_443, error:% = error;
+                log::debug!(target: "STORAGE", id = 8_200_406, error:% = error;
                     "A question of another node cannot be answered yet");
                 members.pause(RETRY_EACH);
             }

@@ -14,12 +14,15 @@ use crate::{
     engine_error::engine,
     ident::{CatalogKey, Ident},
     index::Index,
-    node::Board,
+    node::{Board, mail},
     store::{members::Members, reclaim::Job},
 };
 
 /// Ranges to delete that are looked at.
 const DROPPED_MAX: usize = 10_000;
+
+/// A question that is older was left by a node that is gone.
+const LEFT_OVER_SECONDS: u64 = 60;
 
 /// What the thread of a node remembers from one time to the next.
 #[derive(Default)]
@@ -104,6 +107,28 @@ impl Store {
             let space = |(space, ident): &(u8, Ident)| Some((Space::by_number(*space)?, *ident));
             self.reclaimer.push(Job::left_over(new.iter().filter_map(space).collect()));
             duties.reclaimed.extend(new);
+        }
+        Ok(())
+    }
+
+    /// Removes the questions that nodes have left that are gone, by the steward: a scan, if any was asked since there
+    /// was none.
+    pub(crate) fn remove_left_questions(
+        &self,
+        members: &Members,
+        duties: &mut Duties,
+    ) -> Result<()> {
+        let asked = members.questions_asked();
+        if duties.questions == asked {
+            return Ok(());
+        }
+        let snapshot = self.engine.snapshot().map_err(engine)?;
+        let now = snapshot.stamp().0 >> 32;
+        let all = mail::questions(&*snapshot).map_err(engine)?;
+        let old = |question: &&mail::Question| (question.asked >> 32) + LEFT_OVER_SECONDS < now;
+        all.iter().filter(old).try_for_each(|question| self.remove_question(question.id))?;
+        if all.iter().all(|question| old(&question)) {
+            duties.questions = asked;
         }
         Ok(())
     }

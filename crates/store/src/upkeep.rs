@@ -62,7 +62,7 @@ impl Store {
     /// Keeps the data files unchanged until `release_files`: commits wait until then, also those of background work. An
     /// error of `watch` cancels the wait for that.
     pub fn hold_files(&self, watch: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        // On a disk that stands still this waits, and commits go on meanwhile: perhaps nobody wants it any more then.
+        // On a disk that stands still this waits, and commits go on meanwhile: it may not be wanted any more then.
         self.hold_files_of_engine(watch)?;
         let held = self.held.hold(watch);
         if held.is_err() {

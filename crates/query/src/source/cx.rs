@@ -53,8 +53,8 @@ pub trait Interrupt: Sync {
     /// conflict.
     fn yielded(&self, _conflict: bool) {}
 
-    /// Called by a statement that changes many documents before each transaction of its own: it holds nothing, so it may
-    /// be made to wait here.
+    /// Called by a statement that changes many documents before each transaction of its own: it holds nothing, so it
+    /// may be made to wait here.
     ///
     /// # Errors
     /// Those of [`Interrupt::check`].

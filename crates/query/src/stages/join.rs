@@ -317,7 +317,8 @@ impl Batch {
         metadata(&self.bytes[self.inputs[self.next - 1].doc.clone()])
     }
 
-    /// Writes the records joined to that document. Returns their number, or none if they are not determined yet. `fits` is called with the number of bytes so far.
+    /// Writes the records joined to that document. Returns their number, or none if they are not determined yet. `fits`
+    /// is called with the number of bytes so far.
     pub(super) fn write(
         &self,
         out: &mut ArrayWriter<'_>,

@@ -31,7 +31,7 @@ pub(crate) fn ask(cx: &Context<'_>, question: Doc<'_>) -> Result<Vec<Told>> {
     match asked(cx, question, TELL_WAIT) {
         Err(error) => {
             cx.check()?;
-            log::debug!(target: "COMMAND", id = 8_200_445, error = error.message();
+            log::debug!(target: "COMMAND", id = 8_200_408, error = error.message();
                 "The other servers cannot be asked");
             Ok(vec![Told { host: "all other servers".to_owned(), answer: None }])
         }

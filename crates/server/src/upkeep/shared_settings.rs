@@ -1,12 +1,11 @@
-//! Over a store that several nodes share: questions of other servers are answered, and what this server has in memory of
-//! users, roles and settings is read anew when any node changes it.
+//! Over a store that several nodes share: what this server has in memory of users, roles and settings is read anew when
+//! any node changes it.
 //!
 //! The store calls [`Server::reread_settings`], and a change is answered when all nodes have done it (`nagi_store`,
 //! `members/settings.rs`). So there is one list of what has to be read anew, which is here.
 
 use std::sync::Arc;
 
-use nagi_bson::DocBuf;
 use nagi_error::Result;
 
 use crate::core::server::Server;
@@ -24,15 +23,6 @@ pub(crate) fn follow(server: &Arc<Server>) -> Result<()> {
 }
 
 impl Server {
-    /// From now on the server answers what others want to know. Without effect if no others can share the data.
-    pub(crate) fn answer_others(self: &Arc<Server>) {
-        let weak = Arc::downgrade(self);
-        self.store.on_question(move |question| match weak.upgrade() {
-            Some(server) => crate::commands::answer(&server, question),
-            None => DocBuf::new(),
-        });
-    }
-
     /// Reads all of it anew. A get for each document; users and roles are read again when they are needed. Waits for
     /// nothing but the store.
     fn reread_settings(&self) -> Result<()> {

@@ -263,7 +263,7 @@ fn ops(admin: &mut Client, text: &str) -> String {
     admin.run("admin", json::parse(text).unwrap().as_doc()).get("inprog").to_string()
 }
 
-/// A statement over many documents lets a lock in between two of its transactions, and goes on after it.
+/// A statement over many documents lets a lock in between two of its transactions, and continues after it.
 #[test]
 fn a_lock_does_not_wait_for_all_documents_of_an_update() {
     let (server, faults) = on_a_slow_disk();

@@ -110,8 +110,8 @@ fn corrupt() -> Error {
     Error::bug("the stored catalog is damaged")
 }
 
-/// Refuses a data directory of a newer format; marks a new or older one. Data of an older one are not marked while other
-/// nodes use them: these would not understand what is written from then on.
+/// Refuses a data directory of a newer format; marks a new or older one. Data of an older one are not marked while
+/// other nodes use them: these would not understand what is written from then on.
 fn check_format(on: &dyn Engine, seat: Option<&Lease>) -> Result<()> {
     let key = Ident(0).catalog_key(CatalogKey::Format);
     let mut buf = Vec::new();

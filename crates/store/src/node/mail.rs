@@ -5,8 +5,8 @@
 //!   Catalog   QUESTION | id (8)              {v: 1, node: UUID, asked: Timestamp, question: {..}}
 //!   Catalog   ANSWER | id (8) | seat (2)     {v: 1, answer: {..}}
 //!
-//! Numbers are big-endian. The id of a question is the version that it was asked with. Whoever asked removes both when it
-//! has read the answers; the steward removes what is left of nodes that are gone.
+//! Numbers are big-endian. The id of a question is the version that it was asked with. Whoever asked removes both when
+//! it has read the answers; the steward removes what is left of nodes that are gone.
 
 use nagi_bson::{Binary, Doc, DocBuf, Value, doc, number};
 use nagi_kv::{Error, Read, Result, Space, Txn};
@@ -26,7 +26,7 @@ pub(crate) struct Question {
     pub(crate) question: DocBuf,
 }
 
-/// Stages a question, and returns its id. Of two that are asked at once, one is a conflict.
+/// Stages a question, and returns its id. Of two at once, one is a conflict.
 pub(crate) fn ask(txn: &mut dyn Txn, node: NodeId, asked: u64, question: Doc<'_>) -> Result<u64> {
     let id = board::advance(txn, CatalogKey::Questions)?;
     let doc = DocBuf::build(|w| {
@@ -56,7 +56,7 @@ pub(crate) fn questions(read: &(impl Read + ?Sized)) -> Result<Vec<Question>> {
     Ok(all)
 }
 
-/// Stages the answer of the node with this seat. Returns false if the question was removed meanwhile: nobody reads it.
+/// Stages the answer of the node with this seat. Returns false if the question was removed meanwhile.
 pub(crate) fn answer(txn: &mut dyn Txn, id: u64, seat: u16, answer: Doc<'_>) -> Result<bool> {
     let key = question_key(id);
     // Whoever removes the question conflicts with this.
@@ -141,8 +141,8 @@ mod tests {
 
     use super::*;
 
-    fn write<T>(engine: &Minimal, f: impl FnOnce(&mut dyn Txn) -> Result<T>) -> Result<T> {
-        let mut txn = engine.begin(TxnOptions::default())?;
+    fn write<T>(memory: &Minimal, f: impl FnOnce(&mut dyn Txn) -> Result<T>) -> Result<T> {
+        let mut txn = memory.begin(TxnOptions::default())?;
         let value = f(&mut *txn)?;
         txn.commit(Durability::Synced)?;
         Ok(value)
@@ -150,37 +150,37 @@ mod tests {
 
     #[test]
     fn questions_and_answers_are_read_as_they_were_written_and_removed() -> Result<()> {
-        let engine = Minimal::new();
+        let memory = Minimal::new();
         let ids = [1_u8, 2].map(|node| {
             let question = doc! { "from": i32::from(node) };
-            write(&engine, |txn| ask(txn, [node; 16], 7 << 32, question.as_doc())).expect("asked")
+            write(&memory, |txn| ask(txn, [node; 16], 7 << 32, question.as_doc())).expect("asked")
         });
         assert_eq!(ids, [1, 2]);
         for seat in [0, 127] {
             let doc = doc! { "seat": i32::from(seat) };
-            assert!(write(&engine, |txn| answer(txn, 2, seat, doc.as_doc()))?);
+            assert!(write(&memory, |txn| answer(txn, 2, seat, doc.as_doc()))?);
         }
-        let found = questions(&*engine.snapshot()?)?;
+        let found = questions(&*memory.snapshot()?)?;
         let shown: Vec<_> = found.iter().map(|q| (q.id, q.node[0], q.asked)).collect();
         assert_eq!(shown, [(1, 1, 7 << 32), (2, 2, 7 << 32)]);
         assert_eq!(found[1].question, doc! { "from": 2 });
-        assert_eq!(answers(&*engine.snapshot()?, 1)?, []);
-        let of_second = answers(&*engine.snapshot()?, 2)?;
+        assert_eq!(answers(&*memory.snapshot()?, 1)?, []);
+        let of_second = answers(&*memory.snapshot()?, 2)?;
         assert_eq!(of_second, [(0, doc! { "seat": 0 }), (127, doc! { "seat": 127 })]);
-        write(&engine, |txn| remove(txn, 2))?;
-        assert_eq!(answers(&*engine.snapshot()?, 2)?, []);
-        assert_eq!(questions(&*engine.snapshot()?)?.len(), 1);
-        assert!(!write(&engine, |txn| answer(txn, 2, 1, Doc::EMPTY))?, "it is gone");
+        write(&memory, |txn| remove(txn, 2))?;
+        assert_eq!(answers(&*memory.snapshot()?, 2)?, []);
+        assert_eq!(questions(&*memory.snapshot()?)?.len(), 1);
+        assert!(!write(&memory, |txn| answer(txn, 2, 1, Doc::EMPTY))?, "it is gone");
         Ok(())
     }
 
     #[test]
     fn an_answer_beside_the_removal_of_its_question_is_a_conflict() -> Result<()> {
-        let engine = Minimal::new();
-        let id = write(&engine, |txn| ask(txn, [1; 16], 1, Doc::EMPTY))?;
-        let mut late = engine.begin(TxnOptions::default())?;
+        let memory = Minimal::new();
+        let id = write(&memory, |txn| ask(txn, [1; 16], 1, Doc::EMPTY))?;
+        let mut late = memory.begin(TxnOptions::default())?;
         assert!(answer(&mut *late, id, 3, Doc::EMPTY)?);
-        write(&engine, |txn| remove(txn, id))?;
+        write(&memory, |txn| remove(txn, id))?;
         assert!(matches!(late.commit(Durability::Synced), Err(Error::Conflict)));
         Ok(())
     }
@@ -192,9 +192,9 @@ mod tests {
             (doc! { "v": 1 }.as_bytes(), "damaged"),
             (&b"\x05\0\0\0\0"[..], "damaged"),
         ] {
-            let engine = Minimal::new();
-            write(&engine, |txn| txn.put(Space::Catalog, &question_key(1), stored)).expect("put");
-            let error = questions(&*engine.snapshot().expect("a snapshot")).err().expect("refused");
+            let memory = Minimal::new();
+            write(&memory, |txn| txn.put(Space::Catalog, &question_key(1), stored)).expect("put");
+            let error = questions(&*memory.snapshot().expect("a snapshot")).err().expect("refused");
             assert!(error.to_string().contains(text), "{error}");
         }
     }

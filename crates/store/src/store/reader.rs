@@ -229,8 +229,8 @@ impl<'r> Reader<'r> {
         })
     }
 
-    /// The record keys of several ids, given as the key strings that the index on `_id` has. `visit` receives the position
-    /// of each that exists; in a clustered collection of all, as nothing is read. Batched gets.
+    /// The record keys of several ids, given as the key strings that the index on `_id` has. `visit` receives the
+    /// position of each that exists; in a clustered collection of all, as nothing is read. Batched gets.
     pub fn find_ids(
         &self,
         index: &Index,

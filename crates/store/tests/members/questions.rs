@@ -1,5 +1,5 @@
-//! Questions that nodes ask each other: all living ones answer, nothing is left of them, and nobody waits for a node that
-//! is gone.
+//! Questions that nodes ask each other: all living ones answer, nothing is left of them, and a node that is gone is not
+//! waited for.
 
 use std::{
     sync::Arc,

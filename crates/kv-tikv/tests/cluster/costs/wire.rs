@@ -38,8 +38,7 @@ fn document(n: u32) -> String {
 }
 
 impl Server {
-    pub(super) fn start(placement_driver: &str, prefix: &str) -> Server {
-        let program = env::var("NAGI").expect("NAGI is the program");
+    pub(super) fn start(program: &str, placement_driver: &str, prefix: &str) -> Server {
         let folder = env::temp_dir().join(format!("nagi-costs-{prefix}"));
         fs::create_dir_all(&folder).expect("a folder");
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -51,7 +51,7 @@ fn run(cx: &mut Context<'_>, req: &Request<'_>, out: &mut DocWriter<'_>) -> Resu
         out.put("numFiles", 1);
         return Ok(());
     }
-    // Without a client nobody would unlock it.
+    // Without its client it would stay locked.
     cx.end_with_client();
     let wait = Duration::from_millis(args.timeout_ms.map_or(WAIT_MS, |ms| ms.0) as u64);
     let until = crate::clock::now() + wait;

@@ -141,7 +141,7 @@ impl Shown {
 /// One document per operation, idle connection, transaction and cursor; of all servers that share the data.
 ///
 /// # Errors
-/// The end of the client's operation, if other servers are asked.
+/// The end of the client's operation, while other servers answer.
 pub(crate) fn describe_ops(cx: &Context<'_>, shown: Shown) -> Result<Vec<DocBuf>> {
     if !cx.server.store.shares_data() {
         return Ok(describe_local_ops(cx, shown));

@@ -100,7 +100,7 @@ pub(in crate::commands) fn answer(server: &Server, question: Value<'_>) -> DocBu
     let id = number::integer(question.get("id")).ok().and_then(|id| u64::try_from(id).ok());
     let Some(id) = id.filter(|_| is_here) else { return DocBuf::new() };
     let (found, refused) = kill(server, id, Own::read(question).as_ref());
-    log::info!(target: "COMMAND", id = 8_200_444, opId = id, found = found, refused = refused;
+    log::info!(target: "COMMAND", id = 8_200_407, opId = id, found = found, refused = refused;
         "Attempting to kill an operation for a client of another server");
     DocBuf::build(|w| {
         w.put("found", found);

@@ -1,6 +1,6 @@
-//! Commits wait while the data files are held ([`Store::hold_files`]): whoever copies the files finds one moment in them.
-//! The server keeps its commands from writing before that; what is left is what it does by itself, and what forgets to
-//! ask.
+//! Commits wait while the data files are held ([`Store::hold_files`]): whoever copies the files finds one moment in
+//! them. The server keeps its commands from writing before that; what is left is what it does by itself, and what
+//! forgets to ask.
 //!
 //! ```text
 //!   commit                                 hold

@@ -53,8 +53,8 @@ impl Store {
         };
         let (sums, _) = self.read_parts(members, first..Ident(last.0 + 1), usize::MAX)?;
         self.take_over(&sums, false);
-        // Not what is in memory: a slower read of the board may have brought older sums meanwhile, and the own part is off
-        // where a commit of unknown outcome was read again beside other writers.
+        // Not what is in memory: a slower read of the board may have brought older sums meanwhile, and the own part is
+        // off where a commit of unknown outcome was read again beside other writers.
         let counts = collections.iter().map(|one| {
             sums.get(&one.ident)
                 .map_or((0, 0), |Sums { own, others }| (own.0 + others.0, own.1 + others.1))

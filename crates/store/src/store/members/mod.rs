@@ -28,8 +28,8 @@
 //! for each other.
 //!
 //! `lock.rs`: one change at a time; `intents.rs`: writers kept out; `follow.rs`: changes of other nodes; `facts.rs`;
-//! `settings.rs`: documents that servers have in memory; `questions.rs`: what only their processes know; `nodes.rs`: who
-//! shares the data; `past.rs`: earlier catalogs.
+//! `settings.rs`: documents that servers have in memory; `questions.rs`: what only their processes know; `nodes.rs`:
+//! who shares the data; `past.rs`: earlier catalogs.
 
 mod counts;
 mod facts;

@@ -25,14 +25,11 @@ use crate::{
     Store,
     engine_error::engine,
     node::{Seat, mail},
-    steward::Duties,
 };
 
 /// Bytes of a question; of an answer. Longer ones are refused.
 pub const QUESTION_BYTES_MAX: usize = 1 << 20;
 pub const NODE_ANSWER_BYTES_MAX: usize = 4 << 20;
-/// A question that is older was left by a node that is gone.
-const LEFT_OVER_SECONDS: u64 = 60;
 /// So much longer an engine is waited for that does not answer.
 const ENGINE_WAIT: Duration = Duration::from_millis(500);
 /// How often the thread looks if it has to end.
@@ -71,7 +68,7 @@ impl Members {
         }
     }
 
-    pub(super) fn questions_asked(&self) -> u64 {
+    pub(crate) fn questions_asked(&self) -> u64 {
         *self.questions.asked.lock()
     }
 
@@ -97,19 +94,19 @@ impl Members {
 }
 
 impl Store {
-    /// `respond` answers the questions of other nodes from now on, on a thread of the store, one after the other. It must
-    /// not wait for long. An answer of more than [`NODE_ANSWER_BYTES_MAX`] is as good as none. Without effect where no
-    /// other node shares the data.
+    /// `respond` answers the questions of other nodes from now on, on a thread of the store, one after the other. It
+    /// must not wait for long. An answer of more than [`NODE_ANSWER_BYTES_MAX`] is as good as none. Without effect
+    /// where no other node shares the data.
     pub fn on_question(&self, respond: impl Fn(Doc<'_>) -> DocBuf + Send + Sync + 'static) {
         if let Some(members) = &self.members {
             *members.questions.respond.lock() = Some(Arc::new(respond));
         }
     }
 
-    /// Asks all other nodes, and waits for their answers for so long at most; `check` is called meanwhile, and its error
-    /// ends the wait. Nodes that end meanwhile, or whose leases have ended, are left out. Empty, at once, if there are no
-    /// other nodes. Costs a commit of two keys and of two more at the end, and a scan each 10 ms. An engine that does not
-    /// answer is not waited for longer.
+    /// Asks all other nodes, and waits for their answers for so long at most; `check` is called meanwhile, and its
+    /// error ends the wait. Nodes that end meanwhile, or whose leases have ended, are left out. Empty, at once, if
+    /// there are no other nodes. Costs a commit of two keys and of two more at the end, and a scan each 10 ms. An
+    /// engine that does not answer is not waited for longer.
     ///
     /// # Errors
     /// 10334 if the question is longer than [`QUESTION_BYTES_MAX`]. Those of the engine and of `check`.
@@ -143,13 +140,13 @@ impl Store {
         let answers = self.collect_answers(members, id, seats, wait, check);
         if let Err(error) = self.remove_question(id) {
             // The steward removes it later.
-            log::debug!(target: "STORAGE", id = 8_200_442, error:% = error;
+            log::debug!(target: "STORAGE", id = 8_200_405, error:% = error;
                 "A question to other nodes cannot be removed yet");
         }
         answers
     }
 
-    fn remove_question(&self, id: u64) -> Result<()> {
+    pub(crate) fn remove_question(&self, id: u64) -> Result<()> {
         self.alone(&mut |txn| mail::remove(txn, id).map_err(engine))
     }
 
@@ -205,27 +202,5 @@ impl Store {
             last = last.max(question.id);
         }
         Ok(last)
-    }
-
-    /// Removes the questions that nodes have left that are gone, by the steward: a scan, if any was asked since there was
-    /// none.
-    pub(crate) fn remove_left_questions(
-        &self,
-        members: &Members,
-        duties: &mut Duties,
-    ) -> Result<()> {
-        let asked = members.questions_asked();
-        if duties.questions == asked {
-            return Ok(());
-        }
-        let snapshot = self.engine.snapshot().map_err(engine)?;
-        let now = snapshot.stamp().0 >> 32;
-        let all = mail::questions(&*snapshot).map_err(engine)?;
-        let old = |question: &&mail::Question| (question.asked >> 32) + LEFT_OVER_SECONDS < now;
-        all.iter().filter(old).try_for_each(|question| self.remove_question(question.id))?;
-        if all.iter().all(|question| old(&question)) {
-            duties.questions = asked;
-        }
-        Ok(())
     }
 }
