@@ -697,7 +697,8 @@ impl Maintenance for Rocks {
     }
 
     fn hold_files(&self, watch: &mut Watch<'_>) -> Result<bool> {
-        rewrite::hold(&self.core.db, &self.core.files, watch)
+        let core = &self.core;
+        core.governor.hurry(&core.db, || rewrite::hold(&core.db, &core.files, watch))
     }
 
     fn begin_close(&self) {

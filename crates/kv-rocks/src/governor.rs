@@ -90,6 +90,8 @@ pub(crate) struct Governor {
     /// Total microseconds for which commits were paused.
     paused_us: AtomicU64,
     rate_bytes: AtomicU64,
+    /// Those that wait for background work.
+    hurries: AtomicU64,
     stopped: Mutex<bool>,
     wake: Condvar,
 }
@@ -192,6 +194,23 @@ impl Governor {
         self.wake.notify_all();
     }
 
+    /// Lets background work and the removal of files run as fast as they can while `work` waits for them.
+    pub(crate) fn hurry<T>(&self, db: &Db, work: impl FnOnce() -> T) -> T {
+        self.hurries.fetch_add(1, Relaxed);
+        self.set_rate(db, UNLIMITED);
+        let done = work();
+        // The next look at the load limits them again.
+        self.hurries.fetch_sub(1, Relaxed);
+        done
+    }
+
+    fn set_rate(&self, db: &Db, rate_bytes: u64) {
+        if self.rate_bytes.swap(rate_bytes, Relaxed) != rate_bytes {
+            db.set_background_rate(rate_bytes);
+            db.set_removal_rate(removal(rate_bytes));
+        }
+    }
+
     fn apply(&self, db: &Db, decision: &Decision) {
         let debt = (decision.debt * 100.0) as u64;
         let before = self.debt_percent.swap(debt, Relaxed);
@@ -200,10 +219,8 @@ impl Governor {
                 "Commits slow down: flushes and compactions are behind");
         }
         self.pause_us.store(decision.pause_us, Relaxed);
-        if self.rate_bytes.swap(decision.rate_bytes, Relaxed) != decision.rate_bytes {
-            db.set_background_rate(decision.rate_bytes);
-            db.set_removal_rate(removal(decision.rate_bytes));
-        }
+        let hurries = self.hurries.load(Relaxed) > 0;
+        self.set_rate(db, if hurries { UNLIMITED } else { decision.rate_bytes });
     }
 
     fn run(&self, db: &Weak<Db>, memtables_max: u64) {
