@@ -64,6 +64,10 @@ impl Store {
     pub fn hold_files(&self, watch: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         // On a disk that stands still this waits, and commits go on meanwhile: it may not be wanted any more then.
         self.hold_files_of_engine(watch)?;
+        // A node among others has no files, and must answer the others.
+        if self.members.is_some() {
+            return Ok(());
+        }
         let held = self.held.hold(watch);
         if held.is_err() {
             self.engine.release_files().map_err(engine)?;

@@ -1,5 +1,7 @@
 //! Several servers that share the data: operations and sessions of one of them, seen and ended at another one.
 
+use std::time::{Duration, Instant};
+
 use nagi_bson::{DocBuf, Value, json};
 
 use crate::client::{Client, is_ok};
@@ -24,12 +26,14 @@ fn waiting_insert(mut client: Client) -> std::thread::JoinHandle<DocBuf> {
 
 /// Polls `currentOp` at a server until it shows an insert that waits.
 fn waiting(client: &mut Client, text: &str) -> DocBuf {
+    let until = Instant::now() + Duration::from_secs(30);
     loop {
         let ops = in_progress(client, text);
-        let waits = |op: &DocBuf| op.get("waitingForLock") == Value::Bool(true);
-        if let Some(op) = ops.into_iter().find(waits) {
-            return op;
+        let waits = |op: &&DocBuf| op.get("waitingForLock") == Value::Bool(true);
+        if let Some(op) = ops.iter().find(waits) {
+            return op.clone();
         }
+        assert!(Instant::now() < until, "{text}: {ops:?}");
         std::thread::yield_now();
     }
 }
