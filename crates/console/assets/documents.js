@@ -31,40 +31,46 @@ export async function documentsPage(cx) {
   const busy = el('span', { class: 'hint', role: 'status' });
   // `query` is the one whose results are shown: other pages are of it, whatever is typed meanwhile.
   const state = { db, collection, page: 0, view: 'table', found: null, query: null };
+  // A reply that arrives after a newer request was made must not replace that one's results.
+  let newest = 0;
   const attempt = async (work) => {
+    const own = ++newest;
+    const isOver = () => cx.left || own !== newest;
     setText(busy, 'Running ...');
     try {
-      await work();
-      showError(box, null);
+      await work(isOver);
+      if (!isOver()) showError(box, null);
     } catch (error) {
-      if (cx.left) return;
+      if (isOver()) return;
       // Results of another query below an error would be taken for this one's, and edited.
       Object.assign(state, { found: null, query: null });
       fill(results, el('p', { class: 'hint' }, 'No results: see the error above.'));
       showError(box, error);
     } finally {
-      setText(busy, '');
+      if (own === newest) setText(busy, '');
     }
   };
-  const show = async (query, page) => {
+  const show = async (query, page, isOver) => {
     const body = query.body(page);
     if (query.writes && !(await confirmWrite(body.text))) return;
     const reply = await commandText(db, body, { timeoutMs: QUERY_MAX_MS + 5000 });
+    if (isOver()) return;
     const found = dig(parse(reply), 'cursor', 'firstBatch') ?? [];
     Object.assign(state, { query, page, found, isFull: found.length >= query.size });
-    if (!cx.left) showResults(results, state, turn);
+    showResults(results, state, turn);
   };
-  const run = () => attempt(() => show(form.read(), 0));
-  const turn = (page) => attempt(() => show(state.query, Math.max(0, page)));
+  const run = () => attempt((isOver) => show(form.read(), 0, isOver));
+  const turn = (page) => attempt((isOver) => show(state.query, Math.max(0, page), isOver));
   const explain = () =>
-    attempt(async () => {
+    attempt(async (isOver) => {
       const inner = form.read().body(0);
       const reply = await commandOf(
         db,
         compose`{"explain": ${inner}, "verbosity": "executionStats", "maxTimeMS": ${QUERY_MAX_MS}}`,
       );
+      if (isOver()) return;
       state.found = null;
-      if (!cx.left) showPlan(fill(results), reply);
+      showPlan(fill(results), reply);
     });
   const insert = async () => {
     if (!(await insertDocument(db, collection))) return;

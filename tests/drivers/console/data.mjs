@@ -108,6 +108,7 @@ export async function documents(seen, client, examine) {
     /BadValue \(2\): unknown operator: \$nope/.test(await page.locator('.page > .error').textContent()),
   );
   await noResults(page, 'an error');
+  await overtaken(page);
   await page.getByLabel('Filter').fill('{_id: 1}, limit: 5');
   await page.getByRole('button', { name: 'Run' }).click();
   await until('documents: text after the filter is refused', async () =>
@@ -129,6 +130,32 @@ async function frozenQuery(page) {
   await page.getByText('Page 2, 20 documents').waitFor();
   const first = await page.locator('table tbody tr').first().textContent();
   check('documents: the next page is of the query that was run', first.includes('name 20'), first);
+}
+
+/** A reply that comes late does not replace the results of the query that was run after it. */
+async function overtaken(page) {
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  let ended;
+  const late = new Promise((resolve) => (ended = resolve));
+  await page.route('**/api/command', async (route) => {
+    if (!route.request().postData()?.includes('88888')) return route.continue();
+    await released;
+    await route.continue();
+    ended();
+  });
+  await page.getByLabel('Filter').fill('{n: {$in: [12, 88888]}}');
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.getByLabel('Filter').fill('{n: 13}');
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.getByText('"name": "name 13"').first().waitFor();
+  const answered = page.waitForResponse((reply) => reply.request().postData()?.includes('88888'));
+  release();
+  await Promise.all([late, answered]);
+  await page.unroute('**/api/command');
+  await page.waitForTimeout(200);
+  const shown = await page.locator('.documents').textContent();
+  check('documents: a late reply changes nothing', shown.includes('name 13') && !shown.includes('name 12'), shown);
 }
 
 /** Nothing of an earlier query can be edited below an error. */
