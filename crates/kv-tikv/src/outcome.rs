@@ -9,25 +9,12 @@ use tokio::time::sleep;
 
 use crate::{
     connect::{PAUSE_MAX, PAUSE_MIN},
-    regions::{
-        Place, Regions, call,
-        messages::{Epoch, Peer},
-    },
+    regions::{Place, Regions, call, messages::Context},
 };
 
 /// The parts of the store's messages that are used here.
 mod messages {
-    use super::{Epoch, Peer};
-
-    #[derive(Clone, PartialEq, Eq, prost::Message)]
-    pub(super) struct Context {
-        #[prost(uint64, tag = "1")]
-        pub(super) region_id: u64,
-        #[prost(message, optional, tag = "2")]
-        pub(super) epoch: Option<Epoch>,
-        #[prost(message, optional, tag = "3")]
-        pub(super) peer: Option<Peer>,
-    }
+    use crate::regions::messages::Context;
 
     #[derive(Clone, PartialEq, Eq, prost::Message)]
     pub(super) struct StatusRequest {
@@ -61,7 +48,7 @@ mod messages {
     }
 }
 
-use messages::{Context, StatusRequest, StatusResponse};
+use messages::{StatusRequest, StatusResponse};
 
 /// See the module's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

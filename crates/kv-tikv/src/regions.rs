@@ -61,6 +61,17 @@ pub(crate) mod messages {
         pub(crate) leader: Option<Member>,
     }
 
+    /// The region that a request to a store is for.
+    #[derive(Clone, PartialEq, Eq, prost::Message)]
+    pub(crate) struct Context {
+        #[prost(uint64, tag = "1")]
+        pub(crate) region_id: u64,
+        #[prost(message, optional, tag = "2")]
+        pub(crate) epoch: Option<Epoch>,
+        #[prost(message, optional, tag = "3")]
+        pub(crate) peer: Option<Peer>,
+    }
+
     #[derive(Clone, PartialEq, Eq, prost::Message)]
     pub(crate) struct RegionRequest {
         #[prost(message, optional, tag = "1")]

@@ -17,7 +17,10 @@ use tokio::time::sleep;
 use crate::{
     connect::{PAUSE_MAX, PAUSE_MIN},
     layout::{ordered, unordered},
-    regions::{Place, Regions, call, messages::Region},
+    regions::{
+        Place, Regions, call,
+        messages::{Context, Region},
+    },
 };
 
 /// Time for all keys of a call.
@@ -29,17 +32,7 @@ const SCATTER_TRIES: u64 = 3;
 
 /// The parts of the messages that are used here.
 mod messages {
-    use crate::regions::messages::{Epoch, Header, Peer, Region};
-
-    #[derive(Clone, PartialEq, Eq, prost::Message)]
-    pub(super) struct Context {
-        #[prost(uint64, tag = "1")]
-        pub(super) region_id: u64,
-        #[prost(message, optional, tag = "2")]
-        pub(super) epoch: Option<Epoch>,
-        #[prost(message, optional, tag = "3")]
-        pub(super) peer: Option<Peer>,
-    }
+    use crate::regions::messages::{Context, Header, Region};
 
     #[derive(Clone, PartialEq, Eq, prost::Message)]
     pub(super) struct SplitRequest {
@@ -84,7 +77,7 @@ mod messages {
     }
 }
 
-use messages::{Context, ScatterRequest, ScatterResponse, SplitRequest, SplitResponse};
+use messages::{ScatterRequest, ScatterResponse, SplitRequest, SplitResponse};
 
 /// Ends regions before these stored keys. Returns the number of keys before which one ends.
 ///
