@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use nagi_bson::{DocBuf, Value, doc, json};
+use nagi_bson::{DocBuf, Value, ValueBuf, doc, json};
 use nagi_server::Server;
 
 use crate::client::{Client, is_ok, member, router, server};
@@ -39,22 +39,22 @@ fn end(server: &Arc<Server>) -> Ending {
     Ending { read, shutdown }
 }
 
-/// The id of the operation that runs this command.
-fn opid(client: &mut Client, command: &str) -> Option<i32> {
+/// The id of the operation that runs this command; a name with the server's at a router.
+fn opid(client: &mut Client, command: &str) -> Option<ValueBuf> {
     let reply = client.run("admin", doc! { "currentOp": 1 }.as_doc());
     let Value::Array(ops) = reply.get("inprog") else { panic!("{reply:?}") };
     let found = ops.iter().filter_map(|op| op.as_doc()).find(|op| {
         op.get("command").as_doc().and_then(|doc| doc.first()).is_some_and(|e| e.name() == command)
     })?;
     match found.get("opid") {
-        Value::Int32(id) => Some(id),
+        id @ (Value::Int32(_) | Value::String(_)) => Some(ValueBuf::new(id)),
         other => panic!("{other}"),
     }
 }
 
 fn kill(client: &mut Client, command: &str) {
     let id = opid(client, command).unwrap();
-    assert!(is_ok(&client.run("admin", doc! { "killOp": 1, "op": id }.as_doc())));
+    assert!(is_ok(&client.run("admin", doc! { "killOp": 1, "op": (id.value()) }.as_doc())));
 }
 
 /// Repeats `hello` until the reply is an error (`refused`) or is none.
