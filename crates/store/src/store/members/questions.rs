@@ -29,7 +29,7 @@ use crate::{
 
 /// Bytes of a question; of an answer. Longer ones are refused.
 pub const QUESTION_BYTES_MAX: usize = 1 << 20;
-pub const NODE_ANSWER_BYTES_MAX: usize = 4 << 20;
+pub const NODE_ANSWER_BYTES_MAX: usize = 1 << 20;
 /// So much longer an engine is waited for that does not answer.
 const ENGINE_WAIT: Duration = Duration::from_millis(500);
 /// How often the thread looks if it has to end.
