@@ -238,8 +238,7 @@ fn replies_to_unknown_clients_give_their_places() {
         }
         let since = Instant::now();
         assert_eq!(running.get("/api/session", &ann).status, 200, "round {rounds}");
-        // A reply that is read slowly may keep its place for 30 s.
-        assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+        assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
         rounds += 1;
     }
     assert!(!has_ended(&mut stream), "that of a user");
